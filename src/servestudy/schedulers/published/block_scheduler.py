@@ -1,0 +1,43 @@
+"""What the four `*_faithful` schedulers share: their own block count, kept up over the steps that the engine skips."""
+
+from bisect import insort
+
+from servestudy.schedulers.protocol import ReplicaView, Request, Scheduler
+from servestudy.schedulers.published.block_manager import BlockManager
+
+
+class BlockScheduler(Scheduler):
+    """Tracks the blocks of running requests, and their order by (arrival, id)."""
+
+    def reset(self) -> None:
+        self._blocks: BlockManager | None = None
+        self._by_arrival: list[tuple[float, int]] = []
+        self._arrival_s: dict[int, float] = {}
+        self._last_step = 0
+
+    def begin(self, view: ReplicaView) -> int:
+        """Catch up with the steps since the last call and release what has completed.
+
+        Returns the number of skipped steps. In each of them the growing requests took a token, as they would have
+        if the scheduler had been called.
+        """
+        if self._blocks is None:
+            self._blocks = BlockManager(view.limits)
+        skipped = max(0, view.step - self._last_step - 1)
+        self._last_step = view.step
+        self._blocks.tick(skipped)
+        if len(self._arrival_s) != view.running_count:
+            for request_id in self._arrival_s.keys() - view.running_ids:
+                self.drop(request_id)
+        return skipped
+
+    def take(self, request: Request, tokens: int, growing: bool) -> None:
+        """Allocate blocks for a request that is being admitted."""
+        self._blocks.allocate(request.request_id, tokens, growing)
+        self._arrival_s[request.request_id] = request.arrival_s
+        insort(self._by_arrival, (request.arrival_s, request.request_id))
+
+    def drop(self, request_id: int) -> None:
+        """Release a request that has completed or is being evicted."""
+        self._blocks.release(request_id)
+        self._by_arrival.remove((self._arrival_s.pop(request_id), request_id))

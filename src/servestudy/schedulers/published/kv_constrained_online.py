@@ -1,0 +1,51 @@
+"""KV-aware online admission: keep KV use under a target unless a request is urgent.
+
+A simulator proxy of the study, not a reimplementation of a published system.
+"""
+
+import math
+from dataclasses import dataclass
+
+from servestudy.schedulers.protocol import WAIT, Action, ReplicaView, Request, Scheduler
+from servestudy.schedulers.published.estimates import laxity_s, safe_steps_until
+
+
+@dataclass
+class KvConstrainedOnline(Scheduler):
+    kv_target: float = 0.82
+    urgent_laxity_s: float = 0.25
+    output_share: float = 0.25
+
+    def decide(self, view: ReplicaView) -> Action:
+        limits = view.limits
+        now = view.time_s
+        running, kv_tokens = view.running_count, view.kv_tokens
+        if running >= limits.max_num_seqs or not view.waiting_count:
+            return WAIT
+
+        def key(request: Request) -> tuple:
+            laxity = laxity_s(request, now)
+            footprint = request.prompt_tokens + self.output_share * request.predicted_output_tokens
+            return (
+                laxity > self.urgent_laxity_s,
+                footprint / max(request.weight, 1e-9),
+                laxity,
+                request.request_id,
+            )
+
+        admit = []
+        next_urgent = math.inf
+        for request in sorted(view.waiting, key=key):
+            if running >= limits.max_num_seqs:
+                break
+            if not limits.fits(running, kv_tokens, request.prompt_tokens):
+                continue
+            laxity = laxity_s(request, now)
+            on_target = (kv_tokens + request.prompt_tokens) / limits.max_kv_tokens <= self.kv_target
+            if on_target or laxity <= self.urgent_laxity_s:
+                admit.append(request.request_id)
+                running += 1
+                kv_tokens += request.prompt_tokens
+            else:
+                next_urgent = min(next_urgent, laxity)
+        return Action(admit, valid_steps=safe_steps_until(next_urgent, self.urgent_laxity_s))

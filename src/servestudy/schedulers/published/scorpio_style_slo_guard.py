@@ -1,0 +1,106 @@
+"""SLO guard with admission credit: a proxy inspired by Scorpio.
+
+A request with negative laxity is skipped for ever but stays in the queue: such runs end at the drain limit. That is
+a published property and is reproduced here.
+"""
+
+import math
+from dataclasses import dataclass
+
+from servestudy.schedulers.protocol import UNTIL_EVENT, WAIT, Action, ReplicaView, Request, Scheduler
+from servestudy.schedulers.published.estimates import (
+    STEP_S,
+    STEPS_PER_PROMPT_TOKEN,
+    laxity_s,
+    safe_steps_until,
+)
+
+
+@dataclass
+class ScorpioStyleSloGuard(Scheduler):
+    max_credit: float = 4.0
+    credit_refill: float = 2.0
+    credit_cost: float = 1.0
+    kv_guard: float = 0.65
+    batch_guard: float = 0.70
+    queue_guard: float = 3.0
+    min_laxity_s: float = 0.0
+    min_ttft_slack_s: float = 0.0
+    long_output_tokens: int = 256
+    long_output_laxity_s: float = 0.5
+    priority_weight: float = 1.0
+    age_weight: float = 0.05
+    decode_penalty: float = 0.35
+
+    def reset(self) -> None:
+        self._credit = self.max_credit
+
+    def decide(self, view: ReplicaView) -> Action:
+        if not view.waiting_count:
+            return WAIT
+        limits, now = view.limits, view.time_s
+        running, kv_tokens = view.running_count, view.kv_tokens
+        self._credit = min(self.max_credit, self._credit + self.credit_refill)
+
+        candidates = [
+            (laxity, request)
+            for request in view.waiting
+            if (laxity := laxity_s(request, now)) >= self.min_laxity_s
+            and (request.deadline_s - now) - (STEPS_PER_PROMPT_TOKEN * request.prompt_tokens * STEP_S)
+            >= self.min_ttft_slack_s
+        ]
+        # The published guard also acts on a negative mean laxity of the candidates, which these cannot have.
+        kv_is_short = kv_tokens / limits.max_kv_tokens >= self.kv_guard
+        batch_share = running / limits.max_num_seqs
+        guard = (
+            kv_is_short
+            or batch_share >= self.batch_guard
+            or view.waiting_count / limits.max_num_seqs >= self.queue_guard
+        )
+        next_urgent = math.inf
+        if kv_is_short:
+            put_off = [
+                laxity
+                for laxity, request in candidates
+                if request.predicted_output_tokens > self.long_output_tokens
+                and laxity >= self.long_output_laxity_s
+            ]
+            next_urgent = min(put_off, default=math.inf)
+            candidates = [
+                (laxity, request)
+                for laxity, request in candidates
+                if request.predicted_output_tokens <= self.long_output_tokens
+                or laxity < self.long_output_laxity_s
+            ]
+
+        def key(candidate: tuple[float, Request]) -> tuple:
+            laxity, request = candidate
+            score = (
+                1 / max(laxity, 1e-9)
+                + self.priority_weight * request.weight
+                + self.age_weight * (now - request.arrival_s)
+            )
+            if guard:
+                score -= self.decode_penalty * request.predicted_output_tokens * batch_share
+            return (-score, laxity, -request.weight, request.arrival_s, request.request_id)
+
+        cap = max(1, int(self._credit)) if guard else len(candidates)
+        admit: list[int] = []
+        if running < limits.max_num_seqs:
+            for _, request in sorted(candidates, key=key):
+                if len(admit) == cap:
+                    break
+                if limits.fits(running, kv_tokens, request.prompt_tokens):
+                    admit.append(request.request_id)
+                    running += 1
+                    kv_tokens += request.prompt_tokens
+                    if guard:
+                        self._credit = max(0.0, self._credit - self.credit_cost)
+
+        if len(admit) == view.waiting_count:
+            valid_steps = UNTIL_EVENT
+        elif self._credit < self.max_credit:
+            valid_steps = 1  # the next call refills the credit and may admit more
+        else:
+            valid_steps = safe_steps_until(next_urgent, self.long_output_laxity_s)
+        return Action(admit, valid_steps=valid_steps)

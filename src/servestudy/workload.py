@@ -1,0 +1,110 @@
+"""From a frozen window to the requests of one cell: synthesis of the missing fields, and load scaling.
+
+Source of the rules: the published study's `stage0_synthesis_v1` and its load regions. Times stay on the float
+grid of the source: they are differences and running sums of doubles, never rounded, because the load KNEE lies
+on the boundary of one violation by construction and a nanosecond decides.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from servestudy.errors import UserError
+from servestudy.schedulers.protocol import Request
+
+REGIONS = {
+    "LOW": 0.5,
+    "PRE_KNEE": 0.8,
+    "KNEE": 1.0,
+    "POST_KNEE": 1.1,
+    "OVERLOAD": 1.2,
+    "HIGH_PRESSURE": 1.5,
+}
+"""Load regions: multiples of a window's reference load factor."""
+
+NOISE_SEED_BASE = 900_000
+NOISE_SIGMA = np.sqrt(np.log(1 + 0.2**2))
+MAX_PREDICTED_OUTPUT_TOKENS = 4096
+SLACK_MULTIPLIER = 20
+SECONDS_PER_PROMPT_TOKEN = 0.0004
+SECONDS_PER_OUTPUT_TOKEN = 0.02
+CLASS_ID = "stage0_uniform"
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The requests of a window, one array entry a request, in arrival order; ids are 0, 1, 2 ..."""
+
+    arrival_s: np.ndarray
+    prompt_tokens: np.ndarray
+    output_tokens: np.ndarray
+    predicted_output_tokens: np.ndarray
+    deadline_s: np.ndarray
+    weight: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.arrival_s)
+
+    def requests(self) -> list[Request]:
+        """The requests as schedulers see them: without the true output length."""
+        columns = (
+            self.arrival_s,
+            self.prompt_tokens,
+            self.predicted_output_tokens,
+            self.deadline_s,
+            self.weight,
+        )
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Request(request_id, *row, CLASS_ID) for request_id, row in enumerate(rows)]
+
+
+def synthesise(
+    time_s: np.ndarray, prompt_tokens: np.ndarray, output_tokens: np.ndarray, window_number: int
+) -> Workload:
+    """Add predicted output, deadline and weight to a window's rows.
+
+    Parameters: three arrays of equal length in file order, times in seconds of any origin; `window_number` is
+    the number at the end of the window id and the only thing that the prediction noise depends on (so windows of
+    different sources share their noise: a known property of the published study).
+
+    The predicted output is the true one times log-normal noise of median 1, rounded half to even and kept within
+    1 and 4096. The true output is not clipped. The deadline uses the *predicted* output.
+
+    Raises UserError for an empty window, for token counts below 1 and for times that are not finite.
+    """
+    if not len(time_s):
+        raise UserError("the window holds no request: nothing to synthesise")
+    if not np.isfinite(time_s).all():
+        row = int(np.flatnonzero(~np.isfinite(time_s))[0])
+        raise UserError(f"window row {row}: time {time_s[row]} is not a finite number of seconds")
+    for name, tokens in (("prompt_tokens", prompt_tokens), ("output_tokens", output_tokens)):
+        if (tokens < 1).any():
+            row = int(np.flatnonzero(tokens < 1)[0])
+            raise UserError(f"window row {row}: {name} is {tokens[row]}, must be at least 1")
+
+    order = np.argsort(time_s, kind="stable")
+    time_s, prompt, output = time_s[order], prompt_tokens[order], output_tokens[order]
+    rng = np.random.default_rng(NOISE_SEED_BASE + window_number)
+    noise = rng.lognormal(0.0, NOISE_SIGMA, len(time_s))
+    predicted = np.clip(np.rint(output * noise).astype(np.int64), 1, MAX_PREDICTED_OUTPUT_TOKENS)
+    arrival = np.maximum(0.0, time_s - time_s[0])
+    service = SECONDS_PER_PROMPT_TOKEN * prompt + SECONDS_PER_OUTPUT_TOKEN * predicted
+    return Workload(
+        arrival_s=arrival,
+        prompt_tokens=prompt.astype(np.int64),
+        output_tokens=output.astype(np.int64),
+        predicted_output_tokens=predicted,
+        deadline_s=arrival + SLACK_MULTIPLIER * service,
+        weight=np.ones(len(time_s)),
+    )
+
+
+def rescale(workload: Workload, load_factor: float) -> Workload:
+    """Divide the gaps between arrivals, and the slack before each deadline, by `load_factor` (> 0).
+
+    Arrivals are a running float sum of scaled gaps. Always scale the unscaled window: factors do not chain.
+    """
+    gaps = np.maximum(0.0, np.diff(workload.arrival_s)) / load_factor
+    arrival = np.concatenate(([0.0], np.cumsum(gaps)))
+    slack = np.maximum(0.0, workload.deadline_s - workload.arrival_s)
+    return replace(workload, arrival_s=arrival, deadline_s=arrival + slack / load_factor)
