@@ -80,7 +80,7 @@ PRIMARY_METRIC = METRICS[0].name
 
 
 def slo_violation_rate(outcome: Outcome, workload: Workload) -> float:
-    """Share of completed requests that are late; completing exactly at the deadline is on time. NaN if none completed."""
+    """Share of completed requests that are late; exactly at the deadline is on time. NaN if none completed."""
     ids = outcome.completed_ids
     if not len(ids):
         return np.nan
@@ -88,7 +88,7 @@ def slo_violation_rate(outcome: Outcome, workload: Workload) -> float:
 
 
 def cell_metrics(outcome: Outcome, workload: Workload) -> dict[str, float]:
-    """All metrics of one run, by name. Means run over completed requests in completion order: it decides last digits."""
+    """All metrics of one run, by name. Means run in completion order, which decides last digits."""
     ids = outcome.completed_ids
     weight_of_all = workload.weight.sum()
     completed_weight = workload.weight[ids].sum()

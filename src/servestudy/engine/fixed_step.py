@@ -9,8 +9,8 @@ decision still valid. All state is in whole steps and tokens, so a jump is exact
 `step_by_step=True` calls the scheduler in every step and must give the same outcome to the last bit.
 """
 
-import heapq
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,34 +69,34 @@ class Outcome:
         return self.last_step * STEP_S
 
 
+NEVER = sys.maxsize
+
+
 class _Running:
     """A running request. Between holds its token count follows from the step in which it last began to decode."""
 
-    __slots__ = ("decoding_since", "first_token_step", "held", "made", "order", "output_tokens", "request")
+    __slots__ = ("decoding_since", "first_token_step", "last_token_step", "made", "output_tokens", "request")
 
-    def __init__(self, request: Request, output_tokens: int, order: int):
+    def __init__(self, request: Request, output_tokens: int, step: int):
         self.request = request
         self.output_tokens = output_tokens
-        self.order = order
         self.made = 0
-        self.held = True
-        self.decoding_since = -1
-        self.first_token_step = -1
+        self.decode(step)
 
-    def tokens_made_before(self, step: int) -> int:
-        return self.made if self.held else self.made + step - self.decoding_since
-
-    def hold(self, step: int) -> None:
-        self.made = self.tokens_made_before(step)
-        self.held = True
-
-    def decode(self, step: int) -> int:
-        """Begin to make a token a step; return the step in which the last one is made."""
-        self.held = False
+    def decode(self, step: int) -> None:
+        """Make a token a step from this one on."""
         self.decoding_since = step
+        self.last_token_step = step + self.output_tokens - self.made - 1
         if not self.made:
             self.first_token_step = step
-        return step + self.output_tokens - self.made - 1
+
+    def hold(self, step: int) -> None:
+        """Make no token from this step on."""
+        self.made += step - self.decoding_since
+        self.decoding_since = self.last_token_step = NEVER
+
+    def tokens_made_before(self, step: int) -> int:
+        return self.made if self.decoding_since == NEVER else self.made + step - self.decoding_since
 
 
 def first_step_at(time_s: np.ndarray) -> np.ndarray:
@@ -130,49 +130,39 @@ def run(
     queue: dict[int, Request] = {}
     running: dict[int, _Running] = {}
     held_ids: set[int] = set()
-    finishing: list[tuple[int, int, int]] = []  # heap of (last step, admission order, id); may hold stale entries
-    completions: list[tuple[int, int, int]] = []  # (id, first token step, completion step)
+    next_completion = NEVER  # the earliest last token step of the running requests
+    completions: list[tuple[int, int, int]] = []  # (id, first token step, last token step)
     view = ReplicaView(queue, running, limits)
     scheduler.reset()
 
-    step = arrived = admissions = kv_tokens = 0
-    end_step = None
+    step = arrived = kv_tokens = 0
+    end_step = NEVER
     queue_sum = queue_max = active_sum = active_max = kv_sum = kv_max = 0
     activations = preemptions = n_steps = 0
     rejoined: list[Request] = []
 
-    def is_current(entry: tuple[int, int, int]) -> bool:
-        last_step, order, request_id = entry
-        state = running.get(request_id)
-        return (
-            state is not None
-            and state.order == order
-            and not state.held
-            and state.decoding_since + state.output_tokens - state.made - 1 == last_step
-        )
-
     while True:
-        first_new = arrived
+        joined = rejoined
         while arrived < total and enqueue_step[arrived] <= step:
             request = requests[arrived]
             queue[request.request_id] = request
+            joined.append(request)
             arrived += 1
-        if end_step is None and arrived == total:
-            end_step = step + drain_steps - 1
+            if arrived == total:
+                end_step = step + drain_steps - 1
 
         waiting_before = len(queue)
-        slot_was_free = len(running) < max_num_seqs
         view.step = step
         view.time_s = step * STEP_S
         view.kv_tokens = kv_tokens
-        view.joined = requests[first_new:arrived]
-        if rejoined:
-            view.joined = (*rejoined, *view.joined)
-            rejoined = []
+        view.joined = joined
         action = scheduler.decide(view)
-        if slot_was_free and waiting_before:
-            activations += waiting_before - len(queue.keys() & set(action.admit))
+        if len(running) < max_num_seqs and waiting_before:
+            activations += waiting_before
+            if action.admit:
+                activations -= len(queue.keys() & action.admit)
 
+        rejoined = []
         for request_id in action.preempt:
             state = running.pop(request_id, None)
             if state is None:
@@ -182,84 +172,84 @@ def run(
             held_ids.discard(request_id)
             rejoined.insert(0, state.request)
             preemptions += 1
-        if rejoined:
-            others = dict(queue)
-            queue.clear()
-            queue.update((request.request_id, request) for request in rejoined)
-            queue.update(others)
 
         for request_id in action.admit:
             request = queue.get(request_id)
-            if request is None or request in rejoined:
+            if request is None:
                 log.warning("step %d: cannot admit request %s, it is not waiting", step, request_id)
             elif not limits.fits(len(running), kv_tokens, request.prompt_tokens):
                 log.warning("step %d: cannot admit request %s, it does not fit", step, request_id)
             else:
                 del queue[request_id]
-                state = _Running(request, outputs[request_id], admissions)
-                running[request_id] = state
-                admissions += 1
+                state = running[request_id] = _Running(request, outputs[request_id], step)
+                next_completion = min(next_completion, state.last_token_step)
                 kv_tokens += request.prompt_tokens
-                if request_id not in action.hold:
-                    heapq.heappush(finishing, (state.decode(step), state.order, request_id))
-                else:
-                    held_ids.add(request_id)
 
-        if held_ids or action.hold:
+        if rejoined:
+            behind = dict(queue)
+            queue.clear()
+            queue.update((request.request_id, request) for request in rejoined)
+            queue.update(behind)
+
+        hold_changes = action.hold != held_ids
+        if hold_changes:
             hold = {request_id for request_id in action.hold if request_id in running}
             for request_id in hold - held_ids:
                 running[request_id].hold(step)
             for request_id in held_ids - hold:
-                state = running[request_id]
-                heapq.heappush(finishing, (state.decode(step), state.order, request_id))
+                running[request_id].decode(step)
             held_ids = hold
+        if hold_changes or rejoined:
+            next_completion = min([state.last_token_step for state in running.values()], default=NEVER)
 
-        # The steps from here to `last` are alike: same queue, same batch, and no completion before the end of `last`.
-        while finishing and not is_current(finishing[0]):
-            heapq.heappop(finishing)
+        # The steps from here to `last` are alike: same queue, same batch, no completion before the end of `last`.
         last = step
         if not step_by_step and (queue or running):
-            last = step + action.valid_steps - 1
-            last = min(last, enqueue_step[arrived] - 1 if arrived < total else end_step)
-            if finishing:
-                last = min(last, finishing[0][0])
+            next_arrival = enqueue_step[arrived] if arrived < total else NEVER
+            last = min(step + action.valid_steps - 1, next_arrival - 1, next_completion, end_step)
 
         steps = last - step + 1
-        repeats = steps - 1
-        waiting = len(queue)
         active = len(running)
         growth = active - len(held_ids)
-        queue_sum += waiting_before + waiting * repeats
-        queue_max = max(queue_max, waiting_before, waiting if repeats else 0)
-        if active < max_num_seqs:
-            activations += waiting * repeats
-        active_sum += active * repeats
-        kv_sum += kv_tokens * repeats + growth * (repeats * steps // 2)
-        if repeats:
+        queue_sum += waiting_before
+        if waiting_before > queue_max:
+            queue_max = waiting_before
+        if steps > 1:
+            repeats = steps - 1
+            waiting = len(queue)
+            queue_sum += waiting * repeats
+            queue_max = max(queue_max, waiting)
+            if active < max_num_seqs:
+                activations += waiting * repeats
+            active_sum += active * repeats
             active_max = max(active_max, active)
+            kv_sum += kv_tokens * repeats + growth * (repeats * steps // 2)
             kv_max = max(kv_max, kv_tokens + growth * repeats)
 
         kv_tokens += growth * steps
-        while finishing and finishing[0][0] == last:
-            entry = heapq.heappop(finishing)
-            if is_current(entry):
-                request_id = entry[2]
-                state = running.pop(request_id)
-                kv_tokens -= state.request.prompt_tokens + state.output_tokens
-                completions.append((request_id, state.first_token_step, last))
+        if last == next_completion:
+            for state in [state for state in running.values() if state.last_token_step == last]:
+                request = state.request
+                del running[request.request_id]
+                kv_tokens -= request.prompt_tokens + state.output_tokens
+                completions.append((request.request_id, state.first_token_step, last))
+            next_completion = min([state.last_token_step for state in running.values()], default=NEVER)
         active = len(running)
         active_sum += active
-        active_max = max(active_max, active)
+        if active > active_max:
+            active_max = active
         kv_sum += kv_tokens
-        kv_max = max(kv_max, kv_tokens)
+        if kv_tokens > kv_max:
+            kv_max = kv_tokens
         n_steps += steps
 
-        idle = not queue and not running
-        if last == end_step or (idle and arrived == total):
-            break
         step = last + 1
-        if idle:
+        if not queue and not running:
+            if arrived == total:
+                break
             step = max(step, idle_jump_step[arrived])
+        elif last == end_step:
+            break
 
     telemetry = Telemetry(
         queue_depth_mean=queue_sum / n_steps,

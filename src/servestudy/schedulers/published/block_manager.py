@@ -73,12 +73,12 @@ class BlockManager:
 
     def tick(self, times: int = 1) -> None:
         """Every growing request takes one token, `times` over. There must be blocks enough."""
-        rounds, rest = divmod(times, BLOCK_TOKENS)
-        for _ in range(rest):
-            self.free -= self.blocks_of_next_tick()
+        if times >= BLOCK_TOKENS:
+            self.free -= times // BLOCK_TOKENS * len(self._growing)
+            self._ticks += times // BLOCK_TOKENS * BLOCK_TOKENS
+        for _ in range(times % BLOCK_TOKENS):
+            self.free -= self._phase_count[-self._ticks % BLOCK_TOKENS]
             self._ticks += 1
-        self.free -= rounds * len(self._growing)
-        self._ticks += rounds * BLOCK_TOKENS
 
     def safe_ticks(self) -> int:
         """A number of ticks for which the free blocks certainly suffice."""

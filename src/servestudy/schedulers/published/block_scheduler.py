@@ -25,7 +25,8 @@ class BlockScheduler(Scheduler):
             self._blocks = BlockManager(view.limits)
         skipped = max(0, view.step - self._last_step - 1)
         self._last_step = view.step
-        self._blocks.tick(skipped)
+        if skipped:
+            self._blocks.tick(skipped)
         if len(self._arrival_s) != view.running_count:
             for request_id in self._arrival_s.keys() - view.running_ids:
                 self.drop(request_id)

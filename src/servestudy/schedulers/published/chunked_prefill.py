@@ -1,13 +1,14 @@
 """What the chunked-prefill schedulers share: a *shadow* count of prompt tokens still to prefill.
 
-The published engine prefills at no cost and ignores that count: a request still "in prefill" already decodes. What is
-left of chunked prefill is an admission throttle of `token_budget` prompt tokens a step.
+The published engine prefills at no cost and ignores that count: a request still "in prefill" already decodes. What
+is left of chunked prefill is an admission throttle of `token_budget` prompt tokens a step.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from servestudy.schedulers.protocol import ReplicaView, Request
+from servestudy.schedulers.protocol import Action, ReplicaView, Request
 from servestudy.schedulers.published.block_scheduler import BlockScheduler
 
 
@@ -15,6 +16,7 @@ from servestudy.schedulers.published.block_scheduler import BlockScheduler
 class ChunkedPrefillScheduler(BlockScheduler):
     blocks_grow: ClassVar[bool] = True
     token_budget: int = 512
+    max_num_seqs: int = 128
 
     def reset(self) -> None:
         super().reset()
@@ -35,17 +37,45 @@ class ChunkedPrefillScheduler(BlockScheduler):
 
     def prefill(self, request_id: int, tokens: int) -> None:
         """Spend budget on a request in shadow prefill; after the last token its blocks may grow."""
-        self._to_prefill[request_id] -= tokens
-        if not self._to_prefill[request_id]:
+        left = self._to_prefill[request_id] - tokens
+        if left:
+            self._to_prefill[request_id] = left
+        else:
             del self._to_prefill[request_id]
             if self.blocks_grow:
                 self._blocks.grow(request_id)
 
     def start_prefill(self, request: Request, tokens: int) -> None:
         """Admit a request whose first `tokens` prompt tokens are prefilled in this step."""
-        self.take(request, request.prompt_tokens, growing=self.blocks_grow and tokens == request.prompt_tokens)
-        if tokens < request.prompt_tokens:
-            self._to_prefill[request.request_id] = request.prompt_tokens - tokens
+        left = request.prompt_tokens - tokens
+        self.take(request, request.prompt_tokens, growing=self.blocks_grow and not left)
+        if left:
+            self._to_prefill[request.request_id] = left
+
+    def admit(self, candidates: Iterable[Request], view: ReplicaView, tokens: int, seqs: int) -> tuple[list[int], int]:
+        """Admit candidates in order until blocks, sequences or the budget close the queue.
+
+        `tokens` and `seqs` are what this step has already spent. A candidate that the engine would not take is
+        passed over; the engine's state counts as it was before this step's evictions. Returns the ids and the
+        tokens then spent.
+        """
+        admit: list[int] = []
+        limits, blocks, budget = view.limits, self._blocks, self.token_budget
+        max_seqs = min(self.max_num_seqs, limits.max_num_seqs)
+        running, kv_tokens = view.running_count, view.kv_tokens
+        for request in candidates:
+            prompt = request.prompt_tokens
+            if tokens >= budget or seqs >= max_seqs or not blocks.can_allocate(prompt):
+                break
+            if limits.fits(running, kv_tokens, prompt):
+                chunk = min(prompt, budget - tokens)
+                self.start_prefill(request, chunk)
+                admit.append(request.request_id)
+                tokens += chunk
+                seqs += 1
+                running += 1
+                kv_tokens += prompt
+        return admit, tokens
 
     def steps_of_one_prefill(self) -> int:
         """How many further steps go by with one prefilling request taking all the budget that decodes leave.
@@ -58,3 +88,30 @@ class ChunkedPrefillScheduler(BlockScheduler):
             return 0
         self._chunk = chunk
         return min((left - 1) // chunk, self._blocks.safe_ticks())
+
+
+class FirstComeChunkedScheduler(ChunkedPrefillScheduler):
+    """Serve the running requests within the budget, then admit in queue order."""
+
+    def serve_running(self) -> tuple[int, int, list[int]]:
+        """Let running requests decode and prefill; return tokens spent, sequences counted, and ids evicted."""
+        raise NotImplementedError
+
+    def decodes_come_first(self) -> bool:
+        """Is every decode served before the one request that prefills?"""
+        return True
+
+    def decide(self, view: ReplicaView) -> Action:
+        self.begin(view)
+        was_prefilling = bool(self._to_prefill)
+        tokens, seqs, preempt = self.serve_running()
+        admit, _ = self.admit(view.waiting, view, tokens, seqs)
+        if preempt or len(self._to_prefill) > 1:
+            further_steps = 0
+        elif self._to_prefill:
+            further_steps = self.steps_of_one_prefill() if self.decodes_come_first() else 0
+        elif (admit or was_prefilling) and len(admit) < view.waiting_count:
+            further_steps = 0
+        else:
+            further_steps = self._blocks.safe_ticks()
+        return Action(admit, preempt, valid_steps=1 + further_steps)

@@ -15,9 +15,7 @@ STEP_S = 0.001
 
 def service_steps(request: Request) -> float:
     """Estimated service in simulator steps."""
-    return (STEPS_PER_PROMPT_TOKEN * request.prompt_tokens) + (
-        STEPS_PER_OUTPUT_TOKEN * request.predicted_output_tokens
-    )
+    return (STEPS_PER_PROMPT_TOKEN * request.prompt_tokens) + (STEPS_PER_OUTPUT_TOKEN * request.predicted_output_tokens)
 
 
 def laxity_s(request: Request, now_s: float) -> float:

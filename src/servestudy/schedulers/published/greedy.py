@@ -1,9 +1,9 @@
 """Greedy admission: go through the queue once in some order, admit what fits, skip what does not."""
 
-from bisect import insort
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from servestudy.schedulers.protocol import UNTIL_EVENT, WAIT, Action, ReplicaView, Request, Scheduler
+from servestudy.schedulers.published.sorted_queue import SortedQueue
 
 
 class GreedyScheduler(Scheduler):
@@ -20,12 +20,11 @@ class GreedyScheduler(Scheduler):
     def decide(self, view: ReplicaView) -> Action:
         limits = view.limits
         slots = min(limits.max_num_seqs, limits.max_num_batched_tokens) - view.running_count
-        order = self.ordered(view)  # also where nothing can be admitted: it takes note of new arrivals
         if slots <= 0 or not view.waiting_count:
             return WAIT
         kv_left = limits.max_kv_tokens - view.kv_tokens
         admit = []
-        for request in order:
+        for request in self.ordered(view):
             if request.prompt_tokens <= kv_left:
                 admit.append(request.request_id)
                 kv_left -= request.prompt_tokens
@@ -35,32 +34,20 @@ class GreedyScheduler(Scheduler):
 
 
 class FixedOrderScheduler(GreedyScheduler):
-    """Greedy admission in an order that does not change with time: the queue is kept sorted.
-
-    Requests with equal keys keep their queue order.
-    """
+    """Greedy admission in an order that does not change with time. Equal keys keep their queue order."""
 
     def key(self, request: Request) -> tuple:
         """Sort key; smaller is earlier."""
         raise NotImplementedError
 
     def reset(self) -> None:
-        self._joined = 0
-        self._sorted: list[tuple[tuple, int, Request]] = []
+        self._queue = SortedQueue(self.key)
 
     def ordered(self, view: ReplicaView) -> Iterable[Request]:
-        for request in view.joined:
-            insort(self._sorted, (self.key(request), self._joined, request))
-            self._joined += 1
-        return (request for _, _, request in self._sorted)
+        return self._queue
 
     def decide(self, view: ReplicaView) -> Action:
+        self._queue.add(view.joined)
         action = super().decide(view)
-        self.forget(action.admit)
+        self._queue.remove(action.admit)
         return action
-
-    def forget(self, request_ids: Collection[int]) -> None:
-        """Drop admitted requests from the sorted queue."""
-        if request_ids:
-            admitted = set(request_ids)
-            self._sorted = [entry for entry in self._sorted if entry[2].request_id not in admitted]

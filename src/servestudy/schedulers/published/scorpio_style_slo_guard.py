@@ -62,15 +62,13 @@ class ScorpioStyleSloGuard(Scheduler):
             put_off = [
                 laxity
                 for laxity, request in candidates
-                if request.predicted_output_tokens > self.long_output_tokens
-                and laxity >= self.long_output_laxity_s
+                if request.predicted_output_tokens > self.long_output_tokens and laxity >= self.long_output_laxity_s
             ]
             next_urgent = min(put_off, default=math.inf)
             candidates = [
                 (laxity, request)
                 for laxity, request in candidates
-                if request.predicted_output_tokens <= self.long_output_tokens
-                or laxity < self.long_output_laxity_s
+                if request.predicted_output_tokens <= self.long_output_tokens or laxity < self.long_output_laxity_s
             ]
 
         def key(candidate: tuple[float, Request]) -> tuple:

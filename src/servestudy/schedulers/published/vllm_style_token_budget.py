@@ -15,12 +15,12 @@ class VllmStyleTokenBudget(FixedOrderScheduler):
 
     def decide(self, view: ReplicaView) -> Action:
         limits = view.limits
-        order = self.ordered(view)
+        self._queue.add(view.joined)
         running, kv_tokens = view.running_count, view.kv_tokens
         if running >= limits.max_num_seqs or not view.waiting_count:
             return WAIT
         admit = []
-        for request in order:
+        for request in self._queue:
             if running >= limits.max_num_seqs:
                 break
             rounded = -(-request.prompt_tokens // self.block_tokens) * self.block_tokens
@@ -28,7 +28,7 @@ class VllmStyleTokenBudget(FixedOrderScheduler):
                 admit.append(request.request_id)
                 running += 1
                 kv_tokens += rounded
-        self.forget(admit)
+        self._queue.remove(admit)
         # The rounding counts within one call only: after an admission the next call starts from the exact KV and
         # may admit what just failed.
         return Action(admit, valid_steps=1 if admit else UNTIL_EVENT)

@@ -6,16 +6,29 @@ service first, ties by arrival.
 
 from collections import Counter
 from collections.abc import Iterable
+from heapq import merge
 
-from servestudy.schedulers.protocol import ReplicaView, Request
+from servestudy.schedulers.protocol import Action, ReplicaView, Request
 from servestudy.schedulers.published.estimates import service_steps
 from servestudy.schedulers.published.greedy import GreedyScheduler
+from servestudy.schedulers.published.sorted_queue import SortedQueue
+
+
+def shortest_first(request: Request) -> tuple:
+    return (service_steps(request), request.arrival_s, request.request_id)
 
 
 class WeightedFairShare(GreedyScheduler):
+    def reset(self) -> None:
+        # Within a class and weight the order is shortest first, whatever the shares.
+        self._queues: dict[tuple[str, float], SortedQueue] = {}
+
     def ordered(self, view: ReplicaView) -> Iterable[Request]:
-        waiting = view.waiting
-        demand = Counter(request.class_id for request in waiting)
+        if len(self._queues) == 1:
+            return next(iter(self._queues.values()))
+        demand: Counter[str] = Counter()
+        for (class_id, _), queue in self._queues.items():
+            demand[class_id] += len(queue)
         served = Counter(request.class_id for request in view.running)
 
         def key(request: Request) -> tuple:
@@ -23,4 +36,13 @@ class WeightedFairShare(GreedyScheduler):
             score = share * request.weight / max(service_steps(request), 1e-9)
             return (-score, request.arrival_s, request.request_id)
 
-        return sorted(waiting, key=key)
+        return merge(*self._queues.values(), key=key)
+
+    def decide(self, view: ReplicaView) -> Action:
+        for request in view.joined:
+            kind = (request.class_id, request.weight)
+            self._queues.setdefault(kind, SortedQueue(shortest_first)).add([request])
+        action = super().decide(view)
+        for queue in self._queues.values():
+            queue.remove(action.admit)
+        return action
