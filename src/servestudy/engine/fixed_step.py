@@ -18,6 +18,7 @@ import numpy as np
 
 from servestudy.schedulers.protocol import ReplicaLimits, ReplicaView, Request, Scheduler
 
+MODEL = "published"
 STEP_S = 0.001
 DRAIN_STEPS = 50_000
 """A run that never empties ends when this many steps have begun since the last arrival."""

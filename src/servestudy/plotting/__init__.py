@@ -1,0 +1,1 @@
+"""Figures of the studies, one module each, and their common style."""

@@ -1,0 +1,1 @@
+"""Schedulers: the protocol, the registry, and one module a scheduler."""

@@ -1,31 +1,43 @@
-"""Schedulers by name."""
+"""Schedulers by name: config/schedulers.yaml says which class implements each and what it stands for."""
 
 from importlib import import_module
+from pathlib import Path
+
+import yaml
 
 from servestudy.errors import UserError
 from servestudy.schedulers.protocol import Scheduler
 
-PUBLISHED = (
-    "fifo",
-    "edf",
-    "least_laxity_first",
-    "estimated_service_time_first",
-    "weighted_fair_share",
-    "kv_constrained_online",
-    "vllm_faithful",
-    "vllm_chunked_prefill_faithful",
-    "sarathi_faithful",
-    "slai_faithful",
-    "admission_control",
-    "vllm_style_token_budget",
-    "scorpio_style_slo_guard",
-)
-"""The published panel in the study's order. What each stands for is written in config/schedulers.yaml."""
+REGISTRY = Path("config/schedulers.yaml")
+CHECKOUT = Path(__file__).parents[3]
+
+
+def registered_schedulers() -> dict[str, dict]:
+    """The entries of config/schedulers.yaml by name, in the order of the file (the study's order).
+
+    Looks in the current folder, then in the checkout that this package is installed from. The workflow has
+    checked the file's content before any job runs. Raises UserError if there is none.
+    """
+    for folder in (Path(), CHECKOUT):
+        if (folder / REGISTRY).is_file():
+            return yaml.safe_load((folder / REGISTRY).read_text(encoding="utf-8"))
+    raise UserError(f"{REGISTRY}: not found; run from the project's root folder")
+
+
+def primary_schedulers() -> list[str]:
+    """Names of the schedulers that enter headline statistics, in the order of the registry."""
+    return [name for name, entry in registered_schedulers().items() if entry["primary"]]
 
 
 def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler of the published panel with its default parameters."""
-    if name not in PUBLISHED:
-        raise UserError(f"scheduler {name!r} is unknown; known are {', '.join(PUBLISHED)}")
-    module = import_module(f"servestudy.schedulers.published.{name}")
-    return getattr(module, "".join(word.capitalize() for word in name.split("_")))()
+    """A new scheduler with its default parameters; raises UserError if the name is not registered."""
+    entries = registered_schedulers()
+    if name not in entries:
+        raise UserError(f"scheduler {name!r} is unknown; {REGISTRY} has {', '.join(entries)}")
+    return scheduler_class(entries[name]["class"])()
+
+
+def scheduler_class(path: str) -> type[Scheduler]:
+    """The class at `module:Class`."""
+    module, _, class_name = path.partition(":")
+    return getattr(import_module(module), class_name)

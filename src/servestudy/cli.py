@@ -1,0 +1,280 @@
+"""The command line: one subcommand a step of the workflow, and a few to look at single cells and windows.
+
+Subcommands import what they need when they run, so that `--help` and the start of each job are quick.
+"""
+
+import argparse
+import logging
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+from servestudy import __version__
+from servestudy.errors import UserError
+
+SOURCES = "config/sources.tsv"
+
+
+def synthesize(args: argparse.Namespace) -> None:
+    from servestudy.traces.synthesize import synthesize
+
+    synthesize(args.source, args.out)
+
+
+def fetch(args: argparse.Namespace) -> None:
+    from servestudy.traces.fetch import fetch
+    from servestudy.traces.registry import load_sources
+
+    fetch(_one_of("source", args.source, load_sources(SOURCES)), args.out, args.mirror)
+
+
+def freeze(args: argparse.Namespace) -> None:
+    from servestudy.traces.registry import load_sources
+    from servestudy.windows.freeze import freeze
+
+    source = _one_of("source", args.source, load_sources(SOURCES))
+    windows = freeze(
+        source, args.trace, args.out, args.index, args.stage0_windows, args.extension_windows, args.max_bad_share
+    )
+    print(f"{args.source}: {len(windows)} windows")
+
+
+def window_index(args: argparse.Namespace) -> None:
+    from servestudy.windows.freeze import merge_indexes
+
+    merge_indexes(args.files, args.out)
+
+
+def calibrate(args: argparse.Namespace) -> None:
+    from servestudy.calibration import calibrate_windows
+    from servestudy.windows.frozen import read_windows
+
+    calibrate_windows(read_windows(args.windows), args.out)
+
+
+def simulate(args: argparse.Namespace) -> None:
+    from servestudy.calibration import read_lambda_ref
+    from servestudy.schedulers.registry import make_scheduler
+    from servestudy.simulation import simulate_shard
+    from servestudy.windows.frozen import read_windows
+
+    simulate_shard(
+        read_windows(args.windows),
+        read_lambda_ref(args.calibration),
+        args.scheduler,
+        partial(make_scheduler, args.scheduler),
+        args.repetitions,
+        args.out,
+    )
+
+
+def ranking(args: argparse.Namespace) -> None:
+    from servestudy.statistics.ranking import rank_cells
+
+    rank_cells(args.cells, args.out)
+
+
+def agreement(args: argparse.Namespace) -> None:
+    from servestudy.schedulers.registry import primary_schedulers
+    from servestudy.statistics.agreement import compare_rankings
+
+    compare_rankings(args.ranking, args.schedulers or primary_schedulers(), args.out)
+
+
+def tau_heatmap(args: argparse.Namespace) -> None:
+    from servestudy.plotting.tau_heatmap import draw
+
+    draw(args.agreement, args.title, args.out)
+
+
+def tau_by_region(args: argparse.Namespace) -> None:
+    from servestudy.tabulation.tau_by_region import tabulate
+
+    tabulate(args.agreement, args.title, args.out)
+
+
+def manifest(args: argparse.Namespace) -> None:
+    from servestudy.manifest import write_manifest
+
+    write_manifest(args.files, args.out)
+
+
+def check_config(args: argparse.Namespace) -> None:
+    from servestudy.config import check_config_files
+
+    check_config_files(args.files)
+    print("no problem found")
+
+
+def cell(args: argparse.Namespace) -> None:
+    from servestudy.calibration import read_lambda_ref
+    from servestudy.schedulers.registry import make_scheduler
+    from servestudy.simulation import simulate_window
+    from servestudy.windows.frozen import read_windows
+    from servestudy.workload import REGIONS
+
+    results = Path("results") / args.run
+    windows = {window.window_id: window for window in read_windows(results / f"windows/{args.source}.parquet")}
+    window_id = args.window
+    if window_id.isdecimal():
+        window_id = next((key for key, window in windows.items() if window.number == int(window_id)), window_id)
+    window = _one_of("window", window_id, windows)
+    _one_of("region", args.region, REGIONS)
+    lambda_ref = read_lambda_ref(results / f"calibration/published/{args.source}.parquet")[window_id]
+    make = partial(make_scheduler, args.scheduler)
+    rows = simulate_window(window, lambda_ref, args.scheduler, make, repetitions=1)
+    for name, value in next(row for row in rows if row["region"] == args.region).items():
+        print(f"{name:36s} {value!r}" if isinstance(value, float) else f"{name:36s} {value}")
+
+
+def panel(args: argparse.Namespace) -> None:
+    from servestudy.panel import panel_rows, read_window_csv, write_long_csv
+    from servestudy.schedulers.registry import registered_schedulers
+
+    window = read_window_csv(args.window, args.window_number)
+    write_long_csv(panel_rows(window, list(registered_schedulers()), args.lambda_ref), args.out)
+
+
+def _one_of(what: str, name: str, known: dict):
+    if name not in known:
+        raise UserError(f"{what} {name!r} is unknown; known are {', '.join(known)}")
+    return known[name]
+
+
+def _load_factor(text: str) -> float:
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return value
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all subcommands."""
+    parser = argparse.ArgumentParser(
+        prog="servestudy",
+        description="Steps of the servestudy workflow. `snakemake --cores all` runs them in order and only where\n"
+        "needed; each can also be run by hand. See README.md.",
+        epilog="examples:\n"
+        "  servestudy cell --source azure_like --window 3 --region KNEE --scheduler slai_faithful\n"
+        "  servestudy panel my_window.csv --window-number 0 --out my_panel.csv\n"
+        "  servestudy check-config config/real.yaml\n",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"servestudy {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, function, text: str, group=commands) -> argparse.ArgumentParser:
+        sub = group.add_parser(name, help=text, description=text)
+        sub.set_defaults(function=function)
+        return sub
+
+    def model_option(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument(
+            "--model", choices=["published"], default="published", help="engine model (default: %(default)s)"
+        )
+
+    sub = command("cell", cell, "run one cell of a run that has windows and calibration; print metrics and telemetry")
+    sub.add_argument("--source", required=True, help="id of a source, as in config/sources.tsv")
+    sub.add_argument("--window", required=True, help="id or number of a window")
+    sub.add_argument(
+        "--region", required=True, help="load region: LOW, PRE_KNEE, KNEE, POST_KNEE, OVERLOAD, HIGH_PRESSURE"
+    )
+    sub.add_argument("--scheduler", required=True, help="name of a scheduler, as in config/schedulers.yaml")
+    sub.add_argument("--run", default="embedded", help="name of the run, below results/ (default: %(default)s)")
+
+    sub = command("panel", panel, "run a window file through all regions and schedulers; write a long table")
+    sub.add_argument("window", type=Path, help="CSV with the columns index, arrival_s, prompt_tokens, output_tokens")
+    sub.add_argument("--window-number", type=int, required=True, help="number that seeds the prediction noise")
+    sub.add_argument("--lambda-ref", type=_load_factor, help="reference load factor (default: calibrate the window)")
+    model_option(sub)
+    sub.add_argument(
+        "--out", type=Path, required=True, help="CSV to write: window_id, region, scheduler, metric, value"
+    )
+
+    sub = command("synthesize", synthesize, "write an embedded (synthetic) raw trace")
+    sub.add_argument("--source", required=True)
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("fetch", fetch, "get a raw trace from the mirror folder or from its address; check its sha256")
+    sub.add_argument("--source", required=True)
+    sub.add_argument("--out", type=Path, required=True)
+    sub.add_argument(
+        "--mirror",
+        type=Path,
+        default=os.environ.get("SERVESTUDY_TRACE_MIRROR") or None,
+        help="folder laid out <mirror>/<dataset>/<file> (default: $SERVESTUDY_TRACE_MIRROR)",
+    )
+
+    sub = command("freeze", freeze, "cut the study's windows out of a raw trace")
+    sub.add_argument("--source", required=True)
+    sub.add_argument("--trace", type=Path, required=True, help="raw trace file")
+    sub.add_argument("--stage0-windows", type=int, required=True, help="windows by the first sampling rule, at most")
+    sub.add_argument("--extension-windows", type=int, required=True, help="windows by the second rule, at most")
+    sub.add_argument("--max-bad-share", type=float, required=True, help="stop where more rows than this are malformed")
+    sub.add_argument("--out", type=Path, required=True, help="window table (Parquet)")
+    sub.add_argument("--index", type=Path, required=True, help="window index (CSV)")
+
+    sub = command("window-index", window_index, "join the window indexes of several sources")
+    sub.add_argument("files", nargs="+", type=Path)
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("calibrate", calibrate, "find the reference load of each window")
+    model_option(sub)
+    sub.add_argument("--windows", type=Path, required=True)
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("simulate", simulate, "run one scheduler on all windows and regions of a source")
+    model_option(sub)
+    sub.add_argument("--scheduler", required=True)
+    sub.add_argument("--windows", type=Path, required=True)
+    sub.add_argument("--calibration", type=Path, required=True)
+    sub.add_argument("--repetitions", type=int, required=True, help="runs of each cell, compared bit for bit")
+    sub.add_argument("--out", type=Path, required=True)
+
+    analyses = command("statistics", None, "analyse cells").add_subparsers(metavar="ANALYSIS", required=True)
+    sub = command("ranking", ranking, "mean of each metric by source, region and scheduler", analyses)
+    sub.add_argument("--cells", nargs="+", type=Path, required=True)
+    sub.add_argument("--out", type=Path, required=True)
+    sub = command("agreement", agreement, "tau-b, rho and top-k overlap of each pair of sources", analyses)
+    sub.add_argument("--ranking", type=Path, required=True)
+    sub.add_argument("--schedulers", nargs="+", help="schedulers to rank (default: the primary ones of the registry)")
+    sub.add_argument("--out", type=Path, required=True)
+
+    figures = command("figure", None, "draw a figure").add_subparsers(metavar="FIGURE", required=True)
+    sub = command("tau_heatmap", tau_heatmap, "tau-b of the ANWG rankings, source pairs by regions", figures)
+    sub.add_argument("--agreement", type=Path, required=True)
+    sub.add_argument("--title", required=True, help="what the figure says about its traces")
+    sub.add_argument("--out", nargs="+", type=Path, required=True, help="files to write: .svg, .pdf, .png")
+
+    tables = command("table", None, "write a table").add_subparsers(metavar="TABLE", required=True)
+    sub = command("tau_by_region", tau_by_region, "mean, smallest and largest tau-b by region", tables)
+    sub.add_argument("--agreement", type=Path, required=True)
+    sub.add_argument("--title", required=True, help="what the table says about its traces")
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("manifest", manifest, "write the content hashes of a run's outputs")
+    sub.add_argument("files", nargs="+", type=Path)
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("check-config", check_config, "check configuration files; list every problem")
+    sub.add_argument("files", nargs="+", type=Path)
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand; return the exit status. What the user can mend is told in plain words, without a traceback."""
+    logging.basicConfig(format="%(levelname)s: %(message)s")
+    args = build_parser().parse_args(arguments)
+    try:
+        args.function(args)
+    except UserError as error:
+        print(f"servestudy: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""One window file through the whole panel: synthesis, calibration, all regions, all schedulers."""
+
+import csv
+import math
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from servestudy.calibration import calibrate
+from servestudy.errors import UserError
+from servestudy.files import atomic_path
+from servestudy.metrics import METRICS
+from servestudy.progress import progress
+from servestudy.schedulers.registry import make_scheduler
+from servestudy.simulation import TELEMETRY_NAMES, simulate_window
+from servestudy.windows.frozen import FrozenWindow
+from servestudy.workload import synthesise
+
+COLUMNS = ("index", "arrival_s", "prompt_tokens", "output_tokens")
+LONG_COLUMNS = ("window_id", "region", "scheduler", "metric", "value")
+MEASURED = [metric.name for metric in METRICS] + TELEMETRY_NAMES
+
+
+def read_window_csv(path: Path | str, window_number: int) -> FrozenWindow:
+    """A window from a CSV with the columns index, arrival_s, prompt_tokens, output_tokens; its id is the file's stem.
+
+    Arrivals are seconds of any origin and are taken as the doubles that their text denotes. Rows may be in any
+    order; equal arrivals keep their order. Raises UserError that names file, line, column and value.
+    """
+    path = Path(path)
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.DictReader(file)
+            header = reader.fieldnames or []
+            missing = [name for name in COLUMNS if name not in header]
+            if missing:
+                raise UserError(f"{path}: no column {', '.join(missing)}; it must have {', '.join(COLUMNS)}")
+            rows = [
+                (
+                    _number(path, reader.line_num, "arrival_s", row["arrival_s"], float),
+                    _number(path, reader.line_num, "prompt_tokens", row["prompt_tokens"], int),
+                    _number(path, reader.line_num, "output_tokens", row["output_tokens"], int),
+                )
+                for row in reader
+            ]
+    except FileNotFoundError:
+        raise UserError(f"{path}: not found; give a CSV with the columns {', '.join(COLUMNS)}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
+    if not rows:
+        raise UserError(f"{path}: no request below the header; a window needs at least one")
+    time_s, prompt, output = zip(*rows, strict=True)
+    return FrozenWindow(path.stem, path.stem, window_number, np.array(time_s), np.array(prompt), np.array(output))
+
+
+def _number(path: Path, line: int, column: str, text: str | None, kind: type) -> float | int:
+    try:
+        value = kind(text)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not math.isfinite(value) or (kind is int and value < 1):
+        allowed = "a whole number of at least 1" if kind is int else "a finite number of seconds"
+        raise UserError(f"{path}: line {line}: {column} is {text!r}, must be {allowed}")
+    return value
+
+
+def panel_rows(window: FrozenWindow, schedulers: list[str], lambda_ref: float | None = None) -> Iterator[tuple]:
+    """Rows of LONG_COLUMNS: lambda_ref first (with empty region and scheduler), then every cell's values.
+
+    Calibrates the window unless `lambda_ref` is given.
+    """
+    if lambda_ref is None:
+        workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+        lambda_ref = calibrate(workload).lambda_ref
+    yield window.window_id, "", "", "lambda_ref", lambda_ref
+    for name in progress(schedulers, len(schedulers), "schedulers"):
+        for cell in simulate_window(window, lambda_ref, name, partial(make_scheduler, name), repetitions=1):
+            for metric in MEASURED:
+                yield window.window_id, cell["region"], name, metric, cell[metric]
+
+
+def write_long_csv(rows: Iterator[tuple], out: Path | str) -> None:
+    """Write the long table; numbers with the shortest text that reads back to the same value, undefined as nan."""
+    with atomic_path(out) as part, part.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(LONG_COLUMNS)
+        writer.writerows((*key, repr(value)) for *key, value in rows)

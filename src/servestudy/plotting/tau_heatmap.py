@@ -1,0 +1,43 @@
+"""Figure: agreement of the ANWG rankings, source pairs by load regions (the study's figure 1)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+from servestudy.metrics import PRIMARY_METRIC
+from servestudy.plotting.style import new_figure, save
+from servestudy.statistics.agreement import AGREEMENT_SCHEMA
+from servestudy.tables import read_table
+from servestudy.workload import REGIONS
+
+
+def draw(agreement_file: Path | str, title: str, out: Iterable[Path | str]) -> Figure:
+    """Draw the heat map of Kendall's tau-b and save it to each path of `out`. Undefined cells are hatched."""
+    agreement = read_table(agreement_file, AGREEMENT_SCHEMA).to_pandas()
+    agreement = agreement[agreement["metric"] == PRIMARY_METRIC]
+    tau = agreement.pivot(index=["source_x", "source_y"], columns="region", values="tau_b")[list(REGIONS)]
+    n_schedulers = agreement["n_schedulers"].max()
+
+    figure = new_figure(height_in=0.95 + 0.34 * len(tau))
+    axes = figure.subplots()
+    axes.set_facecolor("white")
+    axes.patch.set_hatch("////")
+    axes.patch.set_edgecolor("0.6")
+    scale = mpl.colors.Normalize(min(0.0, np.nanmin(tau.to_numpy(), initial=0.0)), 1.0)
+    image = axes.imshow(tau, cmap="cividis", norm=scale, aspect="auto")
+    for row, column in np.ndindex(tau.shape):
+        value = tau.iat[row, column]
+        shade = sum(image.cmap(scale(value))[:3]) / 3 if value == value else 1
+        text = "undefined" if value != value else f"{value:.2f}"
+        axes.text(column, row, text, ha="center", va="center", color="black" if shade > 0.45 else "white")
+    axes.set_xticks(range(len(REGIONS)), [f"{name.replace('_', ' ').lower()}\n{m:g}" for name, m in REGIONS.items()])
+    axes.set_yticks(range(len(tau)), [f"{x}\n{y}" for x, y in tau.index])
+    axes.tick_params(length=0)
+    axes.set_xlabel("load region, multiple of the reference load")
+    figure.colorbar(image, ax=axes, label=r"Kendall $\tau_b$", pad=0.02)
+    figure.suptitle(f"Agreement of ANWG rankings, {n_schedulers} schedulers, published model\n{title}", fontsize=7.5)
+    save(figure, out)
+    return figure

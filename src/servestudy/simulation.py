@@ -1,0 +1,120 @@
+"""The cells of one shard: one source and scheduler, all windows, regions and repetitions."""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, fields
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from servestudy.engine.fixed_step import MODEL, Outcome, Telemetry, run
+from servestudy.errors import UserError
+from servestudy.metrics import METRICS, cell_metrics
+from servestudy.progress import progress
+from servestudy.schedulers.protocol import Scheduler
+from servestudy.tables import column, write_table
+from servestudy.windows.frozen import FrozenWindow
+from servestudy.workload import NOISE_SEED_BASE, REGIONS, Workload, rescale, synthesise
+
+CELL_SCHEMA = pa.schema(
+    [
+        column("model", pa.string(), "engine model"),
+        column("source", pa.string(), "id of the source"),
+        column("window_id", pa.string(), "id of the window"),
+        column("window_number", pa.int32(), "number of the window within its source"),
+        column("region", pa.string(), "load region"),
+        column("scheduler", pa.string(), "name of the scheduler"),
+        column("repetition", pa.int32(), "0 or 1 ...: the same cell run again from nothing"),
+        column("load_factor", pa.float64(), "absolute compression of arrival gaps and slack"),
+        column("synthesis_seed", pa.int64(), "seed of the prediction noise"),
+        *(column(metric.name, pa.float64(), f"{metric.definition} [{metric.unit}]; NaN if {metric.undefined_if}")
+          for metric in METRICS),
+        column("queue_depth_mean", pa.float64(), "waiting requests after enqueueing, before admission: mean"),
+        column("queue_depth_max", pa.int64(), "the same: maximum"),
+        column("batch_saturation_mean", pa.float64(), "running requests at the end of a step over slots: mean"),
+        column("batch_saturation_max", pa.float64(), "the same: maximum"),
+        column("kv_occupancy_mean", pa.float64(), "KV tokens at the end of a step over capacity: mean"),
+        column("kv_occupancy_max", pa.float64(), "the same: maximum; may exceed 1"),
+        column("admission_control_activations", pa.int64(), "requests left waiting while a slot was free, over steps"),
+        column("preemption_or_reorder_events", pa.int64(), "evictions"),
+        column("prefill_decode_contention_fraction", pa.float64(), "always 0: prefill is free in this model"),
+        column("token_budget_saturation_fraction", pa.float64(), "always 0: there is no budget in this model"),
+        column("n_steps", pa.int64(), "executed steps"),
+        column("outcome_sha256", pa.string(), "hash of every request's first token and completion step"),
+    ]
+)  # fmt: skip
+TELEMETRY_NAMES = [field.name for field in fields(Telemetry)]
+
+
+def outcome_hash(outcome: Outcome) -> str:
+    """Equal for two runs if and only if every request has the same first token and completion step in both."""
+    by_id = np.argsort(outcome.completed_ids)
+    events = np.stack([outcome.completed_ids, outcome.first_token_step, outcome.completion_step])[:, by_id]
+    return hashlib.sha256(events.astype("<i8").tobytes()).hexdigest()
+
+
+def simulate_cell(workload: Workload, load_factor: float, scheduler: Scheduler) -> dict[str, float | int | str]:
+    """Metrics, telemetry and outcome hash of one cell, by name. `workload` is the unscaled window."""
+    scaled = rescale(workload, load_factor)
+    outcome = run(scaled.requests(), scaled.output_tokens.tolist(), scheduler)
+    return cell_metrics(outcome, scaled) | asdict(outcome.telemetry) | {"outcome_sha256": outcome_hash(outcome)}
+
+
+def simulate_window(
+    window: FrozenWindow, lambda_ref: float, name: str, make: Callable[[], Scheduler], repetitions: int
+) -> Iterable[dict]:
+    """Rows of CELL_SCHEMA (without the model) for one window: regions in order, repetitions innermost.
+
+    Each repetition starts from the frozen rows with a new scheduler. Raises UserError that names the cell if the
+    scheduler raises, or if repetitions differ in any bit.
+    """
+    for region, multiplier in REGIONS.items():
+        load_factor = lambda_ref * multiplier
+        cell = f"{window.source} / {window.window_id} / {region} / {name}"
+        results = []
+        for repetition in range(repetitions):
+            workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+            try:
+                results.append(simulate_cell(workload, load_factor, make()))
+            except Exception as error:
+                raise UserError(f"scheduler {name} failed in cell {cell}: {type(error).__name__}: {error}") from error
+            if repr(results[-1]) != repr(results[0]):
+                raise UserError(
+                    f"cell {cell}: repetition {repetition} differs from repetition 0, so {name} is not deterministic; "
+                    "look for state that reset() does not clear, for random numbers without a seed, or for sets"
+                )
+            yield {
+                "source": window.source,
+                "window_id": window.window_id,
+                "window_number": window.number,
+                "region": region,
+                "scheduler": name,
+                "repetition": repetition,
+                "load_factor": load_factor,
+                "synthesis_seed": NOISE_SEED_BASE + window.number,
+                **results[-1],
+            }
+
+
+def simulate_shard(
+    windows: list[FrozenWindow],
+    lambda_ref: dict[str, float],
+    name: str,
+    make: Callable[[], Scheduler],
+    repetitions: int,
+    out: Path | str,
+) -> None:
+    """Simulate a scheduler on all windows of a source and write the cells.
+
+    `lambda_ref` is by window id. Raises UserError as `simulate_window`, or if a window has no calibration.
+    """
+    missing = [window.window_id for window in windows if window.window_id not in lambda_ref]
+    if missing:
+        raise UserError(f"no calibration for {', '.join(missing)}; run `snakemake --forcerun calibrate_windows`")
+    rows = [
+        {"model": MODEL, **row}
+        for window in progress(windows, len(windows), f"{name}, windows")
+        for row in simulate_window(window, lambda_ref[window.window_id], name, make, repetitions)
+    ]
+    write_table(pa.Table.from_pylist(rows, CELL_SCHEMA), CELL_SCHEMA, out)
