@@ -1,0 +1,1 @@
+"""Windows: which 200 consecutive requests of a trace are frozen, and what they look like."""
