@@ -1,0 +1,66 @@
+"""`servestudy panel`: its input, its output, and its complaints."""
+
+import csv
+
+import pytest
+
+from servestudy.cli import main
+from servestudy.metrics import METRICS
+from servestudy.panel import LONG_COLUMNS
+
+HEADER = "index,arrival_s,prompt_tokens,output_tokens\n"
+ROWS = "".join(f"{i},{i * 0.25},{50 + i},{4 + i % 3}\n" for i in range(30))
+
+
+def run_panel(tmp_path, text, *options):
+    path = tmp_path / "my_window.csv"
+    path.write_text(text, encoding="utf-8")
+    out = tmp_path / "out.csv"
+    status = main(["panel", str(path), "--window-number", "7", "--out", str(out), *options])
+    return status, out
+
+
+def test_long_table(tmp_path):
+    status, out = run_panel(tmp_path, HEADER + ROWS, "--lambda-ref", "20.5")
+    assert status == 0
+    with out.open(newline="") as file:
+        rows = list(csv.reader(file))
+    assert tuple(rows[0]) == LONG_COLUMNS
+    assert rows[1] == ["my_window", "", "", "lambda_ref", "20.5"]
+    assert len(rows) == 2 + 13 * 6 * (len(METRICS) + 11)
+    values = {(region, scheduler, metric): value for _, region, scheduler, metric, value in rows[1:]}
+    assert values["LOW", "fifo", "completion_fraction"] == "1.0"
+    assert values["LOW", "fifo", "n_steps"].isdecimal()
+
+
+def test_calibrates_where_no_reference_load_is_given(tmp_path):
+    _, out = run_panel(tmp_path, HEADER + ROWS)
+    line = out.read_text().splitlines()[1]
+    assert float(line.rpartition(",")[2]) > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("index,arrival_s,prompt_tokens\n0,0,1\n", "no column output_tokens"),
+        (HEADER, "no request below the header"),
+        ("", "no column index, arrival_s"),
+        (HEADER + "0,0,5,5\n1,nan,5,5\n", "line 3: arrival_s is 'nan', must be a finite number"),
+        (HEADER + "0,0,5,-5\n", "line 2: output_tokens is '-5', must be a whole number of at least 1"),
+        (HEADER + "0,0,5.5,5\n", "line 2: prompt_tokens is '5.5'"),
+        (HEADER + "0,0,5\n", "line 2: output_tokens is None"),
+    ],
+)
+def test_bad_windows_are_one_clear_line(tmp_path, capsys, text, message):
+    status, out = run_panel(tmp_path, text)
+    assert status == 1
+    assert message in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_missing_file_and_bad_reference_load(tmp_path, capsys):
+    assert main(["panel", str(tmp_path / "none.csv"), "--window-number", "0", "--out", str(tmp_path / "o")]) == 1
+    assert "not found" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run_panel(tmp_path, HEADER + ROWS, "--lambda-ref", "-3")
+    assert "not a positive number" in capsys.readouterr().err
