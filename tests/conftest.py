@@ -1,6 +1,7 @@
 """Fixtures that several test files use."""
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,29 +12,26 @@ from servestudy.windows.freeze import freeze
 from servestudy.windows.frozen import FrozenWindow, read_windows
 
 PROJECT = Path(__file__).parents[1]
-FACTS = pytest.StashKey[list[str]]()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[FACTS] = []
-
-
-def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
+def pytest_terminal_summary(terminalreporter) -> None:
     """Print what the tests counted, and how many did not run for want of reference data."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    facts = [value for r in reports for name, value in getattr(r, "user_properties", []) if name == "fact"]
     skipped = terminalreporter.stats.get("skipped", [])
     without_data = [report for report in skipped if "reference data not found" in str(report.longrepr)]
     if without_data:
-        config.stash[FACTS].append(f"NOT CHECKED: {len(without_data)} tests skipped, reference data not found")
-    if config.stash[FACTS]:
+        facts.append(f"NOT CHECKED: {len(without_data)} tests skipped, reference data not found")
+    if facts:
         terminalreporter.section("facts")
-        for line in config.stash[FACTS]:
+        for line in dict.fromkeys(facts):
             terminalreporter.line(line)
 
 
-@pytest.fixture(scope="session")
-def state_fact(pytestconfig: pytest.Config) -> Callable[[str], None]:
+@pytest.fixture
+def state_fact(record_property) -> Callable[[str], None]:
     """Call it with a line that the end of the test run shall state."""
-    return pytestconfig.stash[FACTS].append
+    return partial(record_property, "fact")
 
 
 @pytest.fixture(scope="session")

@@ -1,12 +1,18 @@
 """The stored tables: one declared Arrow schema each, one way to write and to read them."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from servestudy.errors import UserError
 from servestudy.files import atomic_path
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def column(name: str, dtype: pa.DataType, meaning: str, nullable: bool = False) -> pa.Field:
@@ -28,6 +34,12 @@ def write_table(table: pa.Table, schema: pa.Schema, path: Path | str) -> None:
             raise ValueError(f"{path}: column {field.name} holds nulls")
     with atomic_path(path) as part:
         pq.write_table(table, part, compression="zstd", row_group_size=1 << 20)
+
+
+def write_frame(frame: pd.DataFrame, schema: pa.Schema, path: Path | str) -> None:
+    """`write_table` for a data frame. NaN stays NaN: undefined is a value here, null is a mistake."""
+    columns = {field.name: pa.array(frame[field.name].to_numpy(), field.type, from_pandas=False) for field in schema}
+    write_table(pa.table(columns), schema, path)
 
 
 def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:

@@ -122,9 +122,7 @@ class Result:
 def simulate(requests: list[Request], scheduler, limits: Limits) -> Result:
     """Run `scheduler` (it has decide(View) -> Action) over the requests until all is done or drained."""
     trace = sorted(requests, key=lambda r: r.arrival)
-    visible = {
-        r.id: Visible(r.id, r.arrival, r.prompt, r.predicted, r.deadline, r.weight, r.class_id) for r in trace
-    }
+    visible = {r.id: Visible(r.id, r.arrival, r.prompt, r.predicted, r.deadline, r.weight, r.class_id) for r in trace}
     not_yet = list(trace)
     queue: list[Request] = []
     active: list[Active] = []

@@ -143,9 +143,7 @@ class ScorpioStyleSloGuard:
         ql = len(view.waiting) / self.limits.max_active_sequences
 
         candidates = [
-            r
-            for r in view.waiting
-            if laxity_s(r, now) >= 0 and (r.deadline - now) - (0.5 * r.prompt * 0.001) >= 0
+            r for r in view.waiting if laxity_s(r, now) >= 0 and (r.deadline - now) - (0.5 * r.prompt * 0.001) >= 0
         ]
         if not candidates:
             return Action()

@@ -13,8 +13,8 @@ STYLE_FILE = Path(__file__).with_name("servestudy.mplstyle")
 
 
 def new_figure(height_in: float, width_in: float = COLUMN_WIDTH_IN) -> Figure:
-    """An empty figure in the project's style; needs no display."""
-    mpl.style.use(STYLE_FILE)
+    """An empty figure in the project's style, whatever the user's own matplotlibrc says; needs no display."""
+    mpl.rcParams.update(mpl.rc_params_from_file(STYLE_FILE))
     return Figure(figsize=(width_in, height_in))
 
 

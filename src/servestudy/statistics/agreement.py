@@ -17,7 +17,7 @@ from scipy.stats import ConstantInputWarning, kendalltau, spearmanr
 
 from servestudy.metrics import METRICS
 from servestudy.statistics.ranking import RANKING_SCHEMA
-from servestudy.tables import column, read_table, write_table
+from servestudy.tables import column, read_table, write_frame
 from servestudy.workload import REGIONS
 
 AGREEMENT_SCHEMA = pa.schema(
@@ -97,4 +97,4 @@ def compare_rankings(ranking_file: Path | str, schedulers: Iterable[str], out: P
     """Read the ranking table and write the agreement table of these schedulers."""
     ranking = read_table(ranking_file, RANKING_SCHEMA).to_pandas()
     agreement = compare_sources(ranking, schedulers)
-    write_table(pa.Table.from_pandas(agreement, AGREEMENT_SCHEMA, preserve_index=False), AGREEMENT_SCHEMA, out)
+    write_frame(agreement, AGREEMENT_SCHEMA, out)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from servestudy.metrics import METRICS
 from servestudy.simulation import CELL_SCHEMA
-from servestudy.tables import column, read_table, write_table
+from servestudy.tables import column, read_table, write_frame
 
 RANKING_SCHEMA = pa.schema(
     [
@@ -53,4 +53,4 @@ def rank_cells(cell_files: Iterable[Path | str], out: Path | str) -> None:
     """Read the cells of several shards and write the ranking table."""
     cells = pa.concat_tables([read_table(path, CELL_SCHEMA) for path in cell_files])
     ranking = rank(cells.to_pandas())
-    write_table(pa.Table.from_pandas(ranking, RANKING_SCHEMA, preserve_index=False), RANKING_SCHEMA, out)
+    write_frame(ranking, RANKING_SCHEMA, out)
