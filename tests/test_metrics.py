@@ -74,3 +74,11 @@ def test_every_metric_has_a_definition_and_is_returned_in_order():
     values = measure(workload([0], [1], [1]))
     assert list(values) == [metric.name for metric in METRICS]
     assert len({metric.definition for metric in METRICS}) == len(METRICS)
+
+
+def test_the_metrics_page_says_what_the_code_says(project):
+    page = (project / "docs/METRICS.md").read_text(encoding="utf-8")
+    for metric in METRICS:
+        better = "higher" if metric.higher_is_better else "lower"
+        row = f"| {metric.name} | {metric.unit} | {better} | {metric.definition} | {metric.undefined_if} |"
+        assert row in page
