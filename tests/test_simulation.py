@@ -40,7 +40,7 @@ def test_one_row_a_window_region_and_repetition(tmp_path):
     cells = shard(tmp_path, partial(make_scheduler, "edf"), "edf")
     assert len(cells) == 2 * 6 * 2
     assert set(cells["scheduler"]) == {"edf"}
-    assert cells["region"].tolist()[:4] == ["LOW", "LOW", "PRE_KNEE", "PRE_KNEE"]
+    assert cells["region"].tolist()[:4] == ["LOW", "PRE_KNEE", "KNEE", "POST_KNEE"]
     assert (cells["load_factor"] == 50.0 * cells["region"].map(REGIONS)).all()
     assert set(cells["synthesis_seed"]) == {900_000, 900_001}
     first, second = (cells[cells["repetition"] == r].drop(columns="repetition").reset_index(drop=True) for r in (0, 1))

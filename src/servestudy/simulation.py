@@ -1,7 +1,7 @@
 """The cells of one shard: one source and scheduler, all windows, regions and repetitions."""
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -63,38 +63,42 @@ def simulate_cell(workload: Workload, load_factor: float, scheduler: Scheduler) 
 
 def simulate_window(
     window: FrozenWindow, lambda_ref: float, name: str, make: Callable[[], Scheduler], repetitions: int
-) -> Iterable[dict]:
-    """Rows of CELL_SCHEMA (without the model) for one window: regions in order, repetitions innermost.
+) -> list[dict]:
+    """Rows of CELL_SCHEMA (without the model) for one window: repetitions in order, regions innermost.
 
-    Each repetition starts from the frozen rows with a new scheduler. Raises UserError that names the cell if the
-    scheduler raises, or if repetitions differ in any bit.
+    Each repetition starts from the frozen rows, with a new scheduler for each cell. Raises UserError that names the
+    cell if the scheduler raises, or if repetitions differ in any bit.
     """
-    for region, multiplier in REGIONS.items():
-        load_factor = lambda_ref * multiplier
-        cell = f"{window.source} / {window.window_id} / {region} / {name}"
-        results = []
-        for repetition in range(repetitions):
-            workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+    rows: list[dict] = []
+    first: dict[str, dict] = {}
+    for repetition in range(repetitions):
+        workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+        for region, multiplier in REGIONS.items():
+            load_factor = lambda_ref * multiplier
+            cell = f"{window.source} / {window.window_id} / {region} / {name}"
             try:
-                results.append(simulate_cell(workload, load_factor, make()))
+                measured = simulate_cell(workload, load_factor, make())
             except Exception as error:
                 raise UserError(f"scheduler {name} failed in cell {cell}: {type(error).__name__}: {error}") from error
-            if repr(results[-1]) != repr(results[0]):
+            if repr(first.setdefault(region, measured)) != repr(measured):
                 raise UserError(
                     f"cell {cell}: repetition {repetition} differs from repetition 0, so {name} is not deterministic; "
                     "look for state that reset() does not clear, for random numbers without a seed, or for sets"
                 )
-            yield {
-                "source": window.source,
-                "window_id": window.window_id,
-                "window_number": window.number,
-                "region": region,
-                "scheduler": name,
-                "repetition": repetition,
-                "load_factor": load_factor,
-                "synthesis_seed": NOISE_SEED_BASE + window.number,
-                **results[-1],
-            }
+            rows.append(
+                {
+                    "source": window.source,
+                    "window_id": window.window_id,
+                    "window_number": window.number,
+                    "region": region,
+                    "scheduler": name,
+                    "repetition": repetition,
+                    "load_factor": load_factor,
+                    "synthesis_seed": NOISE_SEED_BASE + window.number,
+                    **measured,
+                }
+            )
+    return rows
 
 
 def simulate_shard(

@@ -76,25 +76,24 @@ NEVER = sys.maxsize
 class _Running:
     """A running request. Between holds its token count follows from the step in which it last began to decode."""
 
-    __slots__ = ("decoding_since", "first_token_step", "last_token_step", "made", "output_tokens", "request")
+    __slots__ = ("decoding_since", "first_token_step", "made", "output_tokens", "request")
 
-    def __init__(self, request: Request, output_tokens: int, step: int):
+    def __init__(self, request: Request, output_tokens: int):
         self.request = request
         self.output_tokens = output_tokens
         self.made = 0
-        self.decode(step)
 
-    def decode(self, step: int) -> None:
-        """Make a token a step from this one on."""
+    def decode(self, step: int) -> int:
+        """Make a token a step from this one on; return the step in which the last one is made."""
         self.decoding_since = step
-        self.last_token_step = step + self.output_tokens - self.made - 1
         if not self.made:
             self.first_token_step = step
+        return step + self.output_tokens - self.made - 1
 
     def hold(self, step: int) -> None:
         """Make no token from this step on."""
         self.made += step - self.decoding_since
-        self.decoding_since = self.last_token_step = NEVER
+        self.decoding_since = NEVER
 
     def tokens_made_before(self, step: int) -> int:
         return self.made if self.decoding_since == NEVER else self.made + step - self.decoding_since
@@ -130,8 +129,9 @@ def run(
 
     queue: dict[int, Request] = {}
     running: dict[int, _Running] = {}
+    last_token_step: dict[int, int] = {}  # of each running request if it decodes on; NEVER while it is held
     held_ids: set[int] = set()
-    next_completion = NEVER  # the earliest last token step of the running requests
+    next_completion = NEVER
     completions: list[tuple[int, int, int]] = []  # (id, first token step, last token step)
     view = ReplicaView(queue, running, limits)
     scheduler.reset()
@@ -158,10 +158,8 @@ def run(
         view.kv_tokens = kv_tokens
         view.joined = joined
         action = scheduler.decide(view)
-        if len(running) < max_num_seqs and waiting_before:
-            activations += waiting_before
-            if action.admit:
-                activations -= len(queue.keys() & action.admit)
+        if waiting_before and len(running) < max_num_seqs:
+            activations += waiting_before - (len(queue.keys() & action.admit) if action.admit else 0)
 
         rejoined = []
         for request_id in action.preempt:
@@ -170,6 +168,7 @@ def run(
                 log.warning("step %d: cannot preempt request %s, it is not running", step, request_id)
                 continue
             kv_tokens -= state.request.prompt_tokens + state.tokens_made_before(step)
+            del last_token_step[request_id]
             held_ids.discard(request_id)
             rejoined.insert(0, state.request)
             preemptions += 1
@@ -182,8 +181,9 @@ def run(
                 log.warning("step %d: cannot admit request %s, it does not fit", step, request_id)
             else:
                 del queue[request_id]
-                state = running[request_id] = _Running(request, outputs[request_id], step)
-                next_completion = min(next_completion, state.last_token_step)
+                state = running[request_id] = _Running(request, outputs[request_id])
+                last_token_step[request_id] = last_token = state.decode(step)
+                next_completion = min(next_completion, last_token)
                 kv_tokens += request.prompt_tokens
 
         if rejoined:
@@ -197,11 +197,12 @@ def run(
             hold = {request_id for request_id in action.hold if request_id in running}
             for request_id in hold - held_ids:
                 running[request_id].hold(step)
+                last_token_step[request_id] = NEVER
             for request_id in held_ids - hold:
-                running[request_id].decode(step)
+                last_token_step[request_id] = running[request_id].decode(step)
             held_ids = hold
         if hold_changes or rejoined:
-            next_completion = min([state.last_token_step for state in running.values()], default=NEVER)
+            next_completion = min(last_token_step.values(), default=NEVER)
 
         # The steps from here to `last` are alike: same queue, same batch, no completion before the end of `last`.
         last = step
@@ -229,12 +230,13 @@ def run(
 
         kv_tokens += growth * steps
         if last == next_completion:
-            for state in [state for state in running.values() if state.last_token_step == last]:
-                request = state.request
-                del running[request.request_id]
-                kv_tokens -= request.prompt_tokens + state.output_tokens
-                completions.append((request.request_id, state.first_token_step, last))
-            next_completion = min([state.last_token_step for state in running.values()], default=NEVER)
+            # In admission order, which the study's means depend on.
+            for request_id in [request_id for request_id, end in last_token_step.items() if end == last]:
+                state = running.pop(request_id)
+                del last_token_step[request_id]
+                kv_tokens -= state.request.prompt_tokens + state.output_tokens
+                completions.append((request_id, state.first_token_step, last))
+            next_completion = min(last_token_step.values(), default=NEVER)
         active = len(running)
         active_sum += active
         if active > active_max:

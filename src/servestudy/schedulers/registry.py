@@ -1,5 +1,6 @@
 """Schedulers by name: config/schedulers.yaml says which class implements each and what it stands for."""
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -12,6 +13,7 @@ REGISTRY = Path("config/schedulers.yaml")
 CHECKOUT = Path(__file__).parents[3]
 
 
+@cache
 def registered_schedulers() -> dict[str, dict]:
     """The entries of config/schedulers.yaml by name, in the order of the file (the study's order).
 
