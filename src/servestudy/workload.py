@@ -6,6 +6,7 @@ on the boundary of one violation by construction and a nanosecond decides.
 """
 
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 
@@ -54,8 +55,8 @@ class Workload:
             self.deadline_s,
             self.weight,
         )
-        rows = zip(*(column.tolist() for column in columns), strict=True)
-        return [Request(request_id, *row, CLASS_ID) for request_id, row in enumerate(rows)]
+        rows = zip(range(len(self)), *(column.tolist() for column in columns), repeat(CLASS_ID), strict=False)
+        return [Request._make(row) for row in rows]
 
 
 def synthesise(

@@ -13,6 +13,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 
 import numpy as np
 
@@ -76,11 +77,12 @@ NEVER = sys.maxsize
 class _Running:
     """A running request. Between holds its token count follows from the step in which it last began to decode."""
 
-    __slots__ = ("decoding_since", "first_token_step", "made", "output_tokens", "request")
+    __slots__ = ("decoding_since", "first_token_step", "made", "order", "output_tokens", "request")
 
-    def __init__(self, request: Request, output_tokens: int):
+    def __init__(self, request: Request, output_tokens: int, order: int):
         self.request = request
         self.output_tokens = output_tokens
+        self.order = order  # of admission
         self.made = 0
 
     def decode(self, step: int) -> int:
@@ -129,18 +131,19 @@ def run(
 
     queue: dict[int, Request] = {}
     running: dict[int, _Running] = {}
-    last_token_step: dict[int, int] = {}  # of each running request if it decodes on; NEVER while it is held
+    due: dict[int, tuple[int, int, int]] = {}  # (last token step, admission order, id) of each decoding request
+    finishing: list[tuple[int, int, int]] = []  # heap of the same, with entries that are no longer due
     held_ids: set[int] = set()
-    next_completion = NEVER
     completions: list[tuple[int, int, int]] = []  # (id, first token step, last token step)
     view = ReplicaView(queue, running, limits)
     scheduler.reset()
 
-    step = arrived = kv_tokens = 0
+    step = arrived = admissions = kv_tokens = 0
     end_step = NEVER
     queue_sum = queue_max = active_sum = active_max = kv_sum = kv_max = 0
     activations = preemptions = n_steps = 0
     rejoined: list[Request] = []
+    finished: list[int] = []
 
     while True:
         joined = rejoined
@@ -152,13 +155,15 @@ def run(
             if arrived == total:
                 end_step = step + drain_steps - 1
 
-        waiting_before = len(queue)
+        view.waiting_count = waiting_before = len(queue)
+        view.running_count = running_before = len(running)
         view.step = step
         view.time_s = step * STEP_S
         view.kv_tokens = kv_tokens
         view.joined = joined
+        view.finished = finished
         action = scheduler.decide(view)
-        if waiting_before and len(running) < max_num_seqs:
+        if waiting_before and running_before < max_num_seqs:
             activations += waiting_before - (len(queue.keys() & action.admit) if action.admit else 0)
 
         rejoined = []
@@ -168,7 +173,7 @@ def run(
                 log.warning("step %d: cannot preempt request %s, it is not running", step, request_id)
                 continue
             kv_tokens -= state.request.prompt_tokens + state.tokens_made_before(step)
-            del last_token_step[request_id]
+            due.pop(request_id, None)
             held_ids.discard(request_id)
             rejoined.insert(0, state.request)
             preemptions += 1
@@ -181,9 +186,10 @@ def run(
                 log.warning("step %d: cannot admit request %s, it does not fit", step, request_id)
             else:
                 del queue[request_id]
-                state = running[request_id] = _Running(request, outputs[request_id])
-                last_token_step[request_id] = last_token = state.decode(step)
-                next_completion = min(next_completion, last_token)
+                state = running[request_id] = _Running(request, outputs[request_id], admissions)
+                due[request_id] = entry = (state.decode(step), admissions, request_id)
+                heappush(finishing, entry)
+                admissions += 1
                 kv_tokens += request.prompt_tokens
 
         if rejoined:
@@ -192,23 +198,29 @@ def run(
             queue.update((request.request_id, request) for request in rejoined)
             queue.update(behind)
 
-        hold_changes = action.hold != held_ids
-        if hold_changes:
-            hold = {request_id for request_id in action.hold if request_id in running}
+        if action.hold != held_ids:
+            hold = running.keys() & action.hold
             for request_id in hold - held_ids:
                 running[request_id].hold(step)
-                last_token_step[request_id] = NEVER
+                del due[request_id]
             for request_id in held_ids - hold:
-                last_token_step[request_id] = running[request_id].decode(step)
+                state = running[request_id]
+                due[request_id] = entry = (state.decode(step), state.order, request_id)
+                heappush(finishing, entry)
             held_ids = hold
-        if hold_changes or rejoined:
-            next_completion = min(last_token_step.values(), default=NEVER)
 
         # The steps from here to `last` are alike: same queue, same batch, no completion before the end of `last`.
+        while finishing and due.get(finishing[0][2]) is not finishing[0]:
+            heappop(finishing)
         last = step
         if not step_by_step and (queue or running):
-            next_arrival = enqueue_step[arrived] if arrived < total else NEVER
-            last = min(step + action.valid_steps - 1, next_arrival - 1, next_completion, end_step)
+            last = step + action.valid_steps - 1
+            if finishing and finishing[0][0] < last:
+                last = finishing[0][0]
+            if arrived == total:
+                last = min(last, end_step)
+            elif enqueue_step[arrived] <= last:
+                last = enqueue_step[arrived] - 1
 
         steps = last - step + 1
         active = len(running)
@@ -219,24 +231,29 @@ def run(
         if steps > 1:
             repeats = steps - 1
             waiting = len(queue)
-            queue_sum += waiting * repeats
-            queue_max = max(queue_max, waiting)
-            if active < max_num_seqs:
-                activations += waiting * repeats
+            if waiting:
+                queue_sum += waiting * repeats
+                queue_max = max(queue_max, waiting)
+                if active < max_num_seqs:
+                    activations += waiting * repeats
             active_sum += active * repeats
-            active_max = max(active_max, active)
+            if active > active_max:
+                active_max = active
             kv_sum += kv_tokens * repeats + growth * (repeats * steps // 2)
-            kv_max = max(kv_max, kv_tokens + growth * repeats)
-
-        kv_tokens += growth * steps
-        if last == next_completion:
-            # In admission order, which the study's means depend on.
-            for request_id in [request_id for request_id, end in last_token_step.items() if end == last]:
+            kv_tokens += growth * repeats
+            if kv_tokens > kv_max:
+                kv_max = kv_tokens
+        kv_tokens += growth
+        finished = []
+        while finishing and finishing[0][0] == last:
+            entry = heappop(finishing)
+            request_id = entry[2]
+            if due.get(request_id) is entry:
                 state = running.pop(request_id)
-                del last_token_step[request_id]
+                del due[request_id]
                 kv_tokens -= state.request.prompt_tokens + state.output_tokens
                 completions.append((request_id, state.first_token_step, last))
-            next_completion = min(last_token_step.values(), default=NEVER)
+                finished.append(request_id)
         active = len(running)
         active_sum += active
         if active > active_max:

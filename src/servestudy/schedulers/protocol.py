@@ -24,7 +24,7 @@ class Request(NamedTuple):
     class_id: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ReplicaLimits:
     """Capacity of one replica. `max_num_batched_tokens` bounds the sequences of a step in the published model."""
 
@@ -47,12 +47,25 @@ class ReplicaView:
     Attributes
     ----------
     step, time_s: index and start time of the step.
+    waiting_count, running_count: number of waiting and of running requests.
     kv_tokens: KV tokens of all running requests.
     limits: the replica's capacity.
     joined: requests that entered the queue since the last decision, in queue order.
+    finished: ids of the requests that completed since the last decision.
     """
 
-    __slots__ = ("_queue", "_running", "joined", "kv_tokens", "limits", "step", "time_s")
+    __slots__ = (
+        "_queue",
+        "_running",
+        "finished",
+        "joined",
+        "kv_tokens",
+        "limits",
+        "running_count",
+        "step",
+        "time_s",
+        "waiting_count",
+    )
 
     def __init__(self, queue: Mapping[int, Request], running: Mapping[int, object], limits: ReplicaLimits):
         self._queue = queue
@@ -60,8 +73,11 @@ class ReplicaView:
         self.limits = limits
         self.step = 0
         self.time_s = 0.0
+        self.waiting_count = 0
+        self.running_count = 0
         self.kv_tokens = 0
         self.joined: Sequence[Request] = ()
+        self.finished: Sequence[int] = ()
 
     @property
     def waiting(self) -> tuple[Request, ...]:
@@ -69,22 +85,9 @@ class ReplicaView:
         return tuple(self._queue.values())
 
     @property
-    def waiting_count(self) -> int:
-        return len(self._queue)
-
-    @property
     def running(self) -> list[Request]:
         """Running requests in admission order."""
         return [entry.request for entry in self._running.values()]
-
-    @property
-    def running_ids(self) -> Collection[int]:
-        """Ids of the running requests in admission order; a set-like live view."""
-        return self._running.keys()
-
-    @property
-    def running_count(self) -> int:
-        return len(self._running)
 
     def tokens_made(self, request_id: int) -> int:
         """Output tokens that a running request has made before this step."""

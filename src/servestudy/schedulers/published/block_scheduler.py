@@ -1,6 +1,6 @@
 """What the four `*_faithful` schedulers share: their own block count, kept up over the steps that the engine skips."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 
 from servestudy.schedulers.protocol import ReplicaView, Request, Scheduler
 from servestudy.schedulers.published.block_manager import BlockManager
@@ -27,9 +27,8 @@ class BlockScheduler(Scheduler):
         self._last_step = view.step
         if skipped:
             self._blocks.tick(skipped)
-        if len(self._arrival_s) != view.running_count:
-            for request_id in self._arrival_s.keys() - view.running_ids:
-                self.drop(request_id)
+        for request_id in view.finished:
+            self.drop(request_id)
         return skipped
 
     def take(self, request: Request, tokens: int, growing: bool) -> None:
@@ -41,4 +40,4 @@ class BlockScheduler(Scheduler):
     def drop(self, request_id: int) -> None:
         """Release a request that has completed or is being evicted."""
         self._blocks.release(request_id)
-        self._by_arrival.remove((self._arrival_s.pop(request_id), request_id))
+        del self._by_arrival[bisect_left(self._by_arrival, (self._arrival_s.pop(request_id), request_id))]

@@ -35,6 +35,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
         super().reset()
         self._queue = SortedQueue(lambda r: (tbt_target_s(r), r.prompt_tokens, r.request_id))
         self._tbt_s: dict[int, float] = {}  # of running requests
+        self._tiers_s: set[float] = set()  # all that were seen
         self._decode_ready: list[int] = []  # out of shadow prefill since the last call
         self._latest_start_s: dict[int, float] = {}  # of the next decode; the keys are the decoding requests
         self._skipped_offset_s: float | None = None  # offset in skipped steps, where these serve every decode
@@ -52,6 +53,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
     def start_prefill(self, request: Request, tokens: int) -> None:
         super().start_prefill(request, tokens)
         self._tbt_s[request.request_id] = tbt_target_s(request)
+        self._tiers_s.add(self._tbt_s[request.request_id])
         if request.request_id not in self._to_prefill:
             self._decode_ready.append(request.request_id)
 
@@ -107,8 +109,10 @@ class SlaiFaithful(ChunkedPrefillScheduler):
 
     def _serve(self, request_ids: Iterable[int], now_s: float, offset_s: float) -> None:
         """Set the latest time at which the next token of each may start."""
-        tbt_s = self._tbt_s
-        self._latest_start_s |= {request_id: now_s + tbt_s[request_id] - offset_s for request_id in request_ids}
+        for tbt_s in self._tiers_s:
+            one_tier = len(self._tiers_s) == 1
+            ids = request_ids if one_tier else [i for i in request_ids if self._tbt_s[i] == tbt_s]
+            self._latest_start_s.update(dict.fromkeys(ids, now_s + tbt_s - offset_s))
 
     def _is_crowded(self, kv_tokens: int, max_kv_tokens: int) -> bool:
         return kv_tokens / max_kv_tokens >= self.crowded_kv_share

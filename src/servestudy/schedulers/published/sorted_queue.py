@@ -1,7 +1,7 @@
 """A waiting queue kept sorted by keys that do not change while a request waits."""
 
-from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
 
 from servestudy.schedulers.protocol import Request
 
@@ -12,16 +12,19 @@ class SortedQueue:
     def __init__(self, key: Callable[[Request], tuple]):
         self._key = key
         self._entries: list[tuple[tuple, int, Request]] = []
+        self._entry_of: dict[int, tuple[tuple, int, Request]] = {}
         self._added = 0
 
     def add(self, requests: Iterable[Request]) -> None:
         for request in requests:
-            insort(self._entries, (self._key(request), self._added, request))
+            entry = (self._key(request), self._added, request)
+            insort(self._entries, entry)
+            self._entry_of[request.request_id] = entry
             self._added += 1
 
-    def remove(self, request_ids: Collection[int]) -> None:
-        if request_ids:
-            self._entries = [entry for entry in self._entries if entry[2].request_id not in request_ids]
+    def remove(self, request_ids: Iterable[int]) -> None:
+        for request_id in request_ids:
+            del self._entries[bisect_left(self._entries, self._entry_of.pop(request_id))]
 
     def __iter__(self) -> Iterator[Request]:
         return (request for _, _, request in self._entries)

@@ -22,6 +22,7 @@ class WeightedFairShare(GreedyScheduler):
     def reset(self) -> None:
         # Within a class and weight the order is shortest first, whatever the shares.
         self._queues: dict[tuple[str, float], SortedQueue] = {}
+        self._kind: dict[int, tuple[str, float]] = {}
 
     def ordered(self, view: ReplicaView) -> Iterable[Request]:
         if len(self._queues) == 1:
@@ -40,9 +41,9 @@ class WeightedFairShare(GreedyScheduler):
 
     def decide(self, view: ReplicaView) -> Action:
         for request in view.joined:
-            kind = (request.class_id, request.weight)
+            kind = self._kind[request.request_id] = (request.class_id, request.weight)
             self._queues.setdefault(kind, SortedQueue(shortest_first)).add([request])
         action = super().decide(view)
-        for queue in self._queues.values():
-            queue.remove(action.admit)
+        for request_id in action.admit:
+            self._queues[self._kind.pop(request_id)].remove([request_id])
         return action

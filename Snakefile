@@ -1,0 +1,56 @@
+# servestudy: which conclusions about LLM-serving schedulers survive?
+#
+#   snakemake --cores all                                       the default run (embedded traces)
+#   snakemake --cores all --configfile config/real.yaml         another run
+#   snakemake figures/portability/tau_heatmap.svg --cores 2     one figure, and only what it needs
+#   snakemake -n                                                what would be done
+#
+# Name targets before options: --configfile and --config take every word that follows them.
+from snakemake.utils import min_version
+
+min_version("9.27")
+
+
+include: "workflow/rules/common.smk"
+
+
+configfile: "config/config.yaml"
+
+
+pathvars:
+    results=f"results/{RUN}",
+    logs=f"results/{RUN}/logs",
+    benchmarks=f"results/{RUN}/benchmarks",
+    figures="figures" if IS_DEFAULT_RUN else f"results/{RUN}/figures",
+    tables="tables" if IS_DEFAULT_RUN else f"results/{RUN}/tables",
+
+
+wildcard_constraints:
+    source=one_of(CONFIG["sources"]),
+    model=one_of(CONFIG["models"]),
+    scheduler=one_of(CONFIG["schedulers"]),
+
+
+include: "workflow/rules/traces.smk"
+include: "workflow/rules/windows.smk"
+include: "workflow/rules/calibrate.smk"
+include: "workflow/rules/portability.smk"
+include: "workflow/rules/statistics.smk"
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/release.smk"
+
+
+localrules:
+    all,
+    fetch_trace,
+    write_manifest,
+
+
+rule all:
+    default_target: True
+    input:
+        rules.figures.input,
+        rules.tables.input,
+        rules.write_manifest.output,
+    message:
+        "The run is complete: {input}"

@@ -1,0 +1,21 @@
+# The reference load of each window, from which the six load regions follow.
+
+
+rule calibrate_windows:
+    input:
+        windows="<results>/windows/{source}.parquet",
+        code=code("servestudy.calibration"),
+    output:
+        calibration="<results>/calibration/{model}/{source}.parquet",
+    log:
+        "<logs>/calibrate_windows/{model}/{source}.log",
+    benchmark:
+        "<benchmarks>/calibrate_windows/{model}/{source}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    message:
+        "Calibrate the load of the windows of {wildcards.source} (progress: {log})"
+    shell:
+        "servestudy calibrate --model {wildcards.model} --windows {input.windows}"
+        " --out {output.calibration} > {log} 2>&1"
