@@ -29,6 +29,7 @@ wildcard_constraints:
     source=one_of(CONFIG["sources"]),
     model=one_of(CONFIG["models"]),
     scheduler=one_of(CONFIG["schedulers"]),
+    analysis=one_of(ANALYSES),
 
 
 include: "workflow/rules/traces.smk"

@@ -6,7 +6,7 @@ import pytest
 
 from servestudy.metrics import PRIMARY_METRIC
 from servestudy.plotting.tau_heatmap import draw
-from servestudy.statistics.agreement import AGREEMENT_SCHEMA
+from servestudy.statistics.agreement import SCHEMA
 from servestudy.tables import write_frame
 from servestudy.tabulation.tau_by_region import tabulate
 from servestudy.workload import REGIONS
@@ -31,9 +31,9 @@ def agreement(tmp_path):
         for number, region in enumerate(REGIONS)
         for place, (x, y) in enumerate([("a", "b"), ("a", "c"), ("b", "c")])
     ]
-    frame = pd.DataFrame(rows).reindex(columns=AGREEMENT_SCHEMA.names)
+    frame = pd.DataFrame(rows).reindex(columns=SCHEMA.names)
     path = tmp_path / "agreement.parquet"
-    write_frame(frame, AGREEMENT_SCHEMA, path)
+    write_frame(frame, SCHEMA, path)
     return path
 
 
@@ -62,7 +62,7 @@ def test_heat_map_with_negative_and_without_any_value(agreement, tmp_path):
     frame = pd.read_parquet(agreement)
     for value in (-0.5, np.nan):
         frame["tau_b"] = value
-        write_frame(frame, AGREEMENT_SCHEMA, tmp_path / "changed.parquet")
+        write_frame(frame, SCHEMA, tmp_path / "changed.parquet")
         figure = draw(tmp_path / "changed.parquet", TITLE, [tmp_path / "f.svg"])
         assert set(texts(figure)) == ({"-0.50"} if value == value else {"undefined"})
 

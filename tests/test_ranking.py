@@ -8,71 +8,117 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from servestudy.errors import UserError
 from servestudy.metrics import METRICS, PRIMARY_METRIC
-from servestudy.statistics.agreement import AGREEMENT_SCHEMA, compare, compare_sources, top_overlap
-from servestudy.statistics.ranking import METRIC_NAMES, RANKING_SCHEMA, mean_of_defined, rank
+from servestudy.statistics import agreement, ranking
+from servestudy.statistics.agreement import compare, top_overlap
+from servestudy.statistics.window_values import LONG_COLUMNS, METRIC_NAMES, load_values, mean_of_defined
 from servestudy.workload import REGIONS
 
 
-def cells(sources=("a", "b", "c"), schedulers=("s1", "s2", "s3", "s4"), windows=5, repetitions=2, seed=0):
+def long_table(sources=("a", "b", "c"), schedulers=("s1", "s2", "s3", "s4"), windows=5, seed=0):
     rng = np.random.default_rng(seed)
-    rows = []
-    for source, region, scheduler, window in itertools.product(sources, REGIONS, schedulers, range(windows)):
-        values = dict(zip(METRIC_NAMES, rng.integers(0, 200, len(METRIC_NAMES)) / 200, strict=True))
-        rows += [
-            {
-                "source": source,
-                "window_number": window,
-                "region": region,
-                "scheduler": scheduler,
-                "repetition": repetition,
-                **values,
-            }
-            for repetition in range(repetitions)
-        ]
-    return pd.DataFrame(rows).sample(frac=1, random_state=seed)  # in no particular order
+    keys = itertools.product(sources, range(windows), REGIONS, schedulers, METRIC_NAMES)
+    rows = [(s, f"{s}_w{w}", region, name, metric, rng.integers(0, 200) / 200) for s, w, region, name, metric in keys]
+    return pd.DataFrame(rows, columns=LONG_COLUMNS)
 
 
-def test_a_ranking_value_is_the_mean_over_windows_in_their_order():
-    table = cells(windows=40)
-    ranking = rank(table).set_index(["source", "region", "metric", "scheduler"])
-    assert list(rank(table).columns) == RANKING_SCHEMA.names
+@pytest.fixture
+def load(tmp_path):
+    """load(table, ...) writes the table and loads it as window values."""
+
+    def write_and_load(table, **options):
+        table.to_parquet(tmp_path / "values.parquet")
+        return load_values([tmp_path / "values.parquet"], **options)
+
+    return write_and_load
+
+
+def test_a_ranking_value_is_the_mean_over_windows_in_their_order(load):
+    table = long_table(windows=40)
+    result = ranking.analyse(load(table))
+    assert list(result.columns) == ranking.SCHEMA.names
+    result = result.set_index(["source", "region", "metric", "scheduler"])
     for key in (("a", "LOW", PRIMARY_METRIC, "s1"), ("c", "KNEE", "p95_ttft", "s4")):
-        source, region, metric, scheduler = key
-        rows = table[(table["source"] == source) & (table["region"] == region) & (table["repetition"] == 0)]
-        rows = rows[rows["scheduler"] == scheduler]
-        in_order = rows.sort_values("window_number")[metric].to_numpy()
-        assert ranking.loc[key, "mean"] == np.mean(in_order)
-        assert ranking.loc[key, "windows_defined"] == 40
+        rows = table.set_index(["source", "region", "metric", "scheduler"]).loc[[key]]
+        assert result.loc[key, "mean"] == np.mean(rows["value"].to_numpy())
+        assert result.loc[key, "windows_defined"] == 40
 
 
-def test_undefined_windows_are_left_out_and_counted():
-    table = cells()
-    gone = (table["source"] == "a") & (table["scheduler"] == "s1") & (table["window_number"] < 2)
-    table.loc[gone, "mean_latency"] = np.nan
-    never = (table["source"] == "a") & (table["scheduler"] == "s2")
-    table.loc[never, "mean_latency"] = np.nan
-    ranking = rank(table).set_index(["source", "region", "metric", "scheduler"])
-    row = ranking.loc["a", "LOW", "mean_latency", "s1"]
+def test_undefined_windows_are_left_out_and_counted(load):
+    table = long_table()
+    of_a = (table["source"] == "a") & (table["metric"] == "mean_latency")
+    table.loc[of_a & (table["scheduler"] == "s1") & table["window_id"].isin(["a_w0", "a_w1"]), "value"] = np.nan
+    table.loc[of_a & (table["scheduler"] == "s2"), "value"] = np.nan
+    values = load(table)
+    result = ranking.analyse(values).set_index(["source", "region", "metric", "scheduler"])
+    row = result.loc["a", "LOW", "mean_latency", "s1"]
     assert (row["windows_defined"], row["windows_undefined"]) == (3, 2)
-    assert math.isnan(ranking.loc["a", "LOW", "mean_latency", "s2"]["mean"])
-    agreement = compare_sources(rank(table), ["s1", "s2", "s3", "s4"]).set_index(
-        ["metric", "region", "source_x", "source_y"]
-    )
-    row = agreement.loc["mean_latency", "LOW", "a", "b"]
+    assert math.isnan(result.loc["a", "LOW", "mean_latency", "s2"]["mean"])
+    pairs = agreement.analyse(values).set_index(["metric", "region", "source_x", "source_y"])
+    row = pairs.loc["mean_latency", "LOW", "a", "b"]
     assert (row["n_schedulers"], row["n_excluded"]) == (3, 7)
 
 
-def test_agreement_equals_scipy_on_sorted_names():
-    ranking = rank(cells())
-    agreement = compare_sources(ranking, ["s1", "s2", "s3", "s4"])
-    assert list(agreement.columns) == AGREEMENT_SCHEMA.names
-    assert len(agreement) == len(METRICS) * len(REGIONS) * 3
-    for row in agreement.itertuples():
-        this = ranking[(ranking["region"] == row.region) & (ranking["metric"] == row.metric)].sort_values("scheduler")
+def test_agreement_equals_scipy_on_sorted_names(load):
+    values = load(long_table())
+    means = ranking.analyse(values)
+    result = agreement.analyse(values)
+    assert list(result.columns) == agreement.SCHEMA.names
+    assert len(result) == len(METRICS) * len(REGIONS) * 3
+    for row in result.itertuples():
+        this = means[(means["region"] == row.region) & (means["metric"] == row.metric)].sort_values("scheduler")
         x, y = (this.loc[this["source"] == source, "mean"].to_numpy() for source in (row.source_x, row.source_y))
         assert row.tau_b == stats.kendalltau(x, y)[0]
         assert row.rho == stats.spearmanr(x, y)[0]
+
+
+def test_values_keep_the_order_of_windows_or_take_the_order_given(load, tmp_path):
+    table = long_table(windows=3)
+    assert load(table).windows["a"] == ("a_w0", "a_w1", "a_w2")
+    order = tmp_path / "order.txt"
+    order.write_text("\n".join(f"{source}_w{n}" for source in "cba" for n in (2, 0, 1)))
+    values = load(table, window_order=order)
+    assert values.windows["a"] == ("a_w2", "a_w0", "a_w1")
+    first = table.query("source == 'a' and window_id == 'a_w2' and region == 'LOW' and scheduler == 's1'")
+    expected = first.set_index("metric").loc[PRIMARY_METRIC, "value"]
+    assert values.of("a", "LOW", PRIMARY_METRIC)[0, 0] == expected
+
+
+def test_repetitions_are_averaged_and_csv_equals_parquet(load, tmp_path):
+    table = long_table(windows=2)
+    twice = pd.concat([table, table.assign(value=table["value"] + 0.5)])
+    values = load(twice)
+    assert values.of("a", "LOW", PRIMARY_METRIC)[0, 0] == table["value"].iat[0] + 0.25
+    twice.to_csv(tmp_path / "values.csv", index=False)
+    from_csv = load_values([tmp_path / "values.csv"])
+    assert all((from_csv.values[source] == values.values[source]).all() for source in values.sources)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda t: t.drop(columns="metric"), "no column metric"),
+        (lambda t: t[:0], "no row"),
+        (lambda t: t.assign(metric="latency"), "metric 'latency' is unknown"),
+        (lambda t: t.assign(value=np.where(t.index == 3, np.inf, t["value"])), "row 4: value is inf"),
+        (lambda t: t.assign(region=t["region"].where(t.index != 2)), "row 3: region is empty"),
+    ],
+)
+def test_bad_tables_are_one_clear_line(load, change, message):
+    with pytest.raises(UserError, match=message):
+        load(change(long_table(windows=1)))
+
+
+def test_missing_files_schedulers_and_windows_are_named(load, tmp_path):
+    with pytest.raises(UserError, match="not found; give cells"):
+        load_values([tmp_path / "none.csv"])
+    with pytest.raises(UserError, match="no values of scheduler lifo"):
+        load(long_table(windows=1), schedulers=["s1", "lifo"])
+    order = tmp_path / "order.txt"
+    order.write_text("a_w0\n")
+    with pytest.raises(UserError, match="window b_w0 of b is not listed"):
+        load(long_table(windows=1), window_order=order)
 
 
 def slow_tau_b(x, y):

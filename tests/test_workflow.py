@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from servestudy.statistics.registry import ANALYSES
+
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
 NEEDED = ("Snakefile", "config", "workflow", "profiles", "src", "environment.yml")
 SMOKE = ("--configfile", "config/smoke.yaml", "--config", "windows={stage0: 1, extension: 1}")
@@ -160,8 +162,7 @@ def test_one_core_two_cores_and_a_kill_in_between_make_no_difference(finished, r
 # What reruns, and what does not
 
 DOWNSTREAM_OF_CELLS = {
-    "rank_schedulers": 1,
-    "compare_rankings": 1,
+    "analyse_cells": len(ANALYSES),
     "draw_tau_heatmap": 1,
     "tabulate_tau": 1,
     "write_manifest": 1,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from servestudy import __version__
 from servestudy.errors import UserError
+from servestudy.statistics.registry import ANALYSES
 
 SOURCES = "config/sources.tsv"
 
@@ -69,17 +70,10 @@ def simulate(args: argparse.Namespace) -> None:
     )
 
 
-def ranking(args: argparse.Namespace) -> None:
-    from servestudy.statistics.ranking import rank_cells
+def statistics(args: argparse.Namespace) -> None:
+    from servestudy.statistics.registry import run_analysis
 
-    rank_cells(args.cells, args.out)
-
-
-def agreement(args: argparse.Namespace) -> None:
-    from servestudy.schedulers.registry import primary_schedulers
-    from servestudy.statistics.agreement import compare_rankings
-
-    compare_rankings(args.ranking, args.schedulers or primary_schedulers(), args.out)
+    run_analysis(args.analysis, args.cells, args.schedulers, args.window_order, args.out)
 
 
 def tau_heatmap(args: argparse.Namespace) -> None:
@@ -232,13 +226,19 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--repetitions", type=int, required=True, help="runs of each cell, compared bit for bit")
     sub.add_argument("--out", type=Path, required=True)
 
-    analyses = command("statistics", None, "analyse cells").add_subparsers(metavar="ANALYSIS", required=True)
-    sub = command("ranking", ranking, "mean of each metric by source, region and scheduler", analyses)
-    sub.add_argument("--cells", nargs="+", type=Path, required=True)
-    sub.add_argument("--out", type=Path, required=True)
-    sub = command("agreement", agreement, "tau-b, rho and top-k overlap of each pair of sources", analyses)
-    sub.add_argument("--ranking", type=Path, required=True)
-    sub.add_argument("--schedulers", nargs="+", help="schedulers to rank (default: the primary ones of the registry)")
+    sub = command("statistics", statistics, "analyse the cells of a run, or anyone's values by window")
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter
+    sub.epilog = "analyses:\n" + "\n".join(f"  {name:24s}{analysis.text}" for name, analysis in ANALYSES.items())
+    sub.add_argument("analysis", choices=ANALYSES, metavar="ANALYSIS", help="one of those listed below")
+    sub.add_argument(
+        "--cells",
+        nargs="+",
+        type=Path,
+        required=True,
+        help="cells of a run, or tables (CSV, Parquet): source, window_id, region, scheduler, metric, value",
+    )
+    sub.add_argument("--schedulers", nargs="+", help="schedulers to analyse (default: all that have values)")
+    sub.add_argument("--window-order", type=Path, help="file with one window id a line, for digit-exact intervals")
     sub.add_argument("--out", type=Path, required=True)
 
     figures = command("figure", None, "draw a figure").add_subparsers(metavar="FIGURE", required=True)

@@ -22,6 +22,7 @@ from servestudy.config import (
 )
 from servestudy.errors import UserError
 from servestudy.run_lock import claim_run, runs_jobs
+from servestudy.statistics.registry import ANALYSES
 from servestudy.traces.registry import load_sources
 
 try:

@@ -1,55 +1,41 @@
-# From cells to rankings, and from rankings to their agreement.
+# Analyses: one table each, from the cells of one engine model.
 
 
-rule rank_schedulers:
+rule analyse_cells:
     input:
         cells=expand(
             "<results>/cells/{{model}}/{source}/{scheduler}.parquet",
             source=CONFIG["sources"],
             scheduler=CONFIG["schedulers"],
         ),
-        code=code("servestudy.statistics.ranking"),
+        code=lambda wildcards: code(ANALYSES[wildcards.analysis].module),
     output:
-        ranking="<results>/statistics/{model}/ranking.parquet",
+        table="<results>/statistics/{model}/{analysis}.parquet",
     log:
-        "<logs>/rank_schedulers/{model}.log",
+        "<logs>/analyse_cells/{model}/{analysis}.log",
     benchmark:
-        "<benchmarks>/rank_schedulers/{model}.tsv"
-    conda:
-        "../../environment.yml"
-    threads: 1
-    message:
-        "Rank the schedulers by each metric ({wildcards.model} model)"
-    shell:
-        "servestudy statistics ranking --cells {input.cells} --out {output.ranking} > {log} 2>&1"
-
-
-rule compare_rankings:
-    input:
-        ranking="<results>/statistics/{model}/ranking.parquet",
-        code=code("servestudy.statistics.agreement"),
-    output:
-        agreement="<results>/statistics/{model}/agreement.parquet",
-    log:
-        "<logs>/compare_rankings/{model}.log",
-    benchmark:
-        "<benchmarks>/compare_rankings/{model}.tsv"
+        "<benchmarks>/analyse_cells/{model}/{analysis}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
     params:
-        schedulers=[
-            name for name in CONFIG["schedulers"] if SCHEDULERS[name]["primary"]
+        schedulers=lambda wildcards: [
+            name
+            for name in CONFIG["schedulers"]
+            if SCHEDULERS[name]["primary"]
+            or not ANALYSES[wildcards.analysis].primary_only
         ],
     message:
-        "Compare the rankings of each pair of sources ({wildcards.model} model)"
+        "Analyse {wildcards.analysis} ({wildcards.model} model)"
     shell:
-        "servestudy statistics agreement --ranking {input.ranking}"
-        " --schedulers {params.schedulers}"
-        " --out {output.agreement} > {log} 2>&1"
+        "servestudy statistics {wildcards.analysis} --cells {input.cells}"
+        " --schedulers {params.schedulers} --out {output.table} > {log} 2>&1"
 
 
 rule statistics:
     input:
-        expand("<results>/statistics/{model}/ranking.parquet", model=CONFIG["models"]),
-        expand("<results>/statistics/{model}/agreement.parquet", model=CONFIG["models"]),
+        expand(
+            "<results>/statistics/{model}/{analysis}.parquet",
+            model=CONFIG["models"],
+            analysis=ANALYSES,
+        ),

@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 
 from servestudy.metrics import PRIMARY_METRIC
 from servestudy.plotting.style import new_figure, save
-from servestudy.statistics.agreement import AGREEMENT_SCHEMA
+from servestudy.statistics import agreement as agreement_table
 from servestudy.tables import read_table
 from servestudy.workload import REGIONS
 
 
 def draw(agreement_file: Path | str, title: str, out: Iterable[Path | str]) -> Figure:
     """Draw the heat map of Kendall's tau-b and save it to each path of `out`. Undefined cells are hatched."""
-    agreement = read_table(agreement_file, AGREEMENT_SCHEMA).to_pandas()
+    agreement = read_table(agreement_file, agreement_table.SCHEMA).to_pandas()
     agreement = agreement[agreement["metric"] == PRIMARY_METRIC]
     tau = agreement.pivot(index=["source_x", "source_y"], columns="region", values="tau_b")[list(REGIONS)]
     n_schedulers = agreement["n_schedulers"].max()

@@ -6,21 +6,18 @@ oriented by the metric's direction stands beside it.
 """
 
 import warnings
-from collections.abc import Iterable
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 from scipy.stats import ConstantInputWarning, kendalltau, spearmanr
 
-from servestudy.metrics import METRICS
-from servestudy.statistics.ranking import RANKING_SCHEMA
-from servestudy.tables import column, read_table, write_frame
-from servestudy.workload import REGIONS
+from servestudy.statistics import ranking
+from servestudy.statistics.window_values import HIGHER_IS_BETTER, WindowValues
+from servestudy.tables import column
 
-AGREEMENT_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         column("metric", pa.string(), "name of the metric"),
         column("region", pa.string(), "load region"),
@@ -71,30 +68,25 @@ def compare(x: pd.Series, y: pd.Series, higher_is_better: bool) -> dict[str, flo
     }
 
 
-def compare_sources(ranking: pd.DataFrame, schedulers: Iterable[str]) -> pd.DataFrame:
-    """Rows of AGREEMENT_SCHEMA: metrics and regions in the study's order, source pairs by name."""
-    ranking = ranking[ranking["scheduler"].isin(list(schedulers))]
-    conditions = {key: group.set_index("scheduler") for key, group in ranking.groupby(["source", "region", "metric"])}
+def analyse(values: WindowValues) -> pd.DataFrame:
+    """Rows of SCHEMA: metrics and regions in the study's order, source pairs by name."""
+    conditions = {
+        key: group.set_index("scheduler")
+        for key, group in ranking.analyse(values).groupby(["source", "region", "metric"])
+    }
     rows = []
-    for metric in METRICS:
-        for region in REGIONS:
-            for source_x, source_y in combinations(sorted(ranking["source"].unique()), 2):
-                x, y = (conditions[source, region, metric.name] for source in (source_x, source_y))
+    for metric in values.metrics:
+        for region in values.regions:
+            for source_x, source_y in combinations(values.sources, 2):
+                x, y = (conditions[source, region, metric] for source in (source_x, source_y))
                 rows.append(
                     {
-                        "metric": metric.name,
+                        "metric": metric,
                         "region": region,
                         "source_x": source_x,
                         "source_y": source_y,
                         "n_excluded": int(x["windows_undefined"].sum() + y["windows_undefined"].sum()),
-                        **compare(x["mean"], y["mean"], metric.higher_is_better),
+                        **compare(x["mean"], y["mean"], HIGHER_IS_BETTER[metric]),
                     }
                 )
-    return pd.DataFrame(rows, columns=AGREEMENT_SCHEMA.names)
-
-
-def compare_rankings(ranking_file: Path | str, schedulers: Iterable[str], out: Path | str) -> None:
-    """Read the ranking table and write the agreement table of these schedulers."""
-    ranking = read_table(ranking_file, RANKING_SCHEMA).to_pandas()
-    agreement = compare_sources(ranking, schedulers)
-    write_frame(agreement, AGREEMENT_SCHEMA, out)
+    return pd.DataFrame(rows, columns=SCHEMA.names)

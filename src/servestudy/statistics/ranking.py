@@ -4,18 +4,13 @@ Source: the published study's ranking rule. A scheduler's value is the mean over
 defined, in the order of the windows. No rank averaging, no normalisation, no tolerance for ties.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
-
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from servestudy.metrics import METRICS
-from servestudy.simulation import CELL_SCHEMA
-from servestudy.tables import column, read_table, write_frame
+from servestudy.statistics.window_values import WindowValues, mean_of_defined
+from servestudy.tables import column
 
-RANKING_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
         column("source", pa.string(), "id of the source"),
         column("region", pa.string(), "load region"),
@@ -26,31 +21,16 @@ RANKING_SCHEMA = pa.schema(
         column("windows_undefined", pa.int32(), "windows of the condition where it is not: left out, never imputed"),
     ]
 )
-METRIC_NAMES = [metric.name for metric in METRICS]
 
 
-def mean_of_defined(values: np.ndarray) -> float:
-    """NumPy mean of the values that are not NaN, in their order; NaN if there is none."""
-    defined = values[~np.isnan(values)]
-    return float(np.mean(defined)) if len(defined) else np.nan
-
-
-def rank(cells: pd.DataFrame) -> pd.DataFrame:
-    """Rows of RANKING_SCHEMA from cells (columns of CELL_SCHEMA); repetitions of a window are averaged first."""
-    cells = cells.sort_values(["source", "window_number", "repetition"], kind="stable")
+def analyse(values: WindowValues) -> pd.DataFrame:
+    """Rows of SCHEMA."""
     rows = []
-    for (source, region, scheduler), group in cells.groupby(["source", "region", "scheduler"], sort=False):
-        by_window = [window[METRIC_NAMES].to_numpy() for _, window in group.groupby("window_number")]
-        for number, metric in enumerate(METRIC_NAMES):
-            values = np.array([mean_of_defined(window[:, number]) for window in by_window])
-            undefined = int(np.isnan(values).sum())
-            mean = mean_of_defined(values)
-            rows.append((source, region, metric, scheduler, mean, len(values) - undefined, undefined))
-    return pd.DataFrame(rows, columns=RANKING_SCHEMA.names)
-
-
-def rank_cells(cell_files: Iterable[Path | str], out: Path | str) -> None:
-    """Read the cells of several shards and write the ranking table."""
-    cells = pa.concat_tables([read_table(path, CELL_SCHEMA) for path in cell_files])
-    ranking = rank(cells.to_pandas())
-    write_frame(ranking, RANKING_SCHEMA, out)
+    for source in values.sources:
+        for region in values.regions:
+            for metric in values.metrics:
+                for scheduler, row in zip(values.schedulers, values.of(source, region, metric), strict=True):
+                    undefined = int(pd.isna(row).sum())
+                    mean = mean_of_defined(row)
+                    rows.append((source, region, metric, scheduler, mean, len(row) - undefined, undefined))
+    return pd.DataFrame(rows, columns=SCHEMA.names)

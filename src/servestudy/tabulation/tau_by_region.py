@@ -6,14 +6,14 @@ import pandas as pd
 
 from servestudy.files import atomic_path
 from servestudy.metrics import PRIMARY_METRIC
-from servestudy.statistics.agreement import AGREEMENT_SCHEMA
+from servestudy.statistics import agreement as agreement_table
 from servestudy.tables import read_table
 from servestudy.workload import REGIONS
 
 
 def tabulate(agreement_file: Path | str, title: str, out: Path | str) -> pd.DataFrame:
     """Write the table as CSV. The last rows count source pairs with and without a defined tau."""
-    agreement = read_table(agreement_file, AGREEMENT_SCHEMA).to_pandas()
+    agreement = read_table(agreement_file, agreement_table.SCHEMA).to_pandas()
     tau = agreement[agreement["metric"] == PRIMARY_METRIC].groupby("region")["tau_b"]
     rows = pd.DataFrame(
         {
