@@ -71,36 +71,6 @@ class Outcome:
         return self.last_step * STEP_S
 
 
-NEVER = sys.maxsize
-
-
-class _Running:
-    """A running request. Between holds its token count follows from the step in which it last began to decode."""
-
-    __slots__ = ("decoding_since", "first_token_step", "made", "order", "output_tokens", "request")
-
-    def __init__(self, request: Request, output_tokens: int, order: int):
-        self.request = request
-        self.output_tokens = output_tokens
-        self.order = order  # of admission
-        self.made = 0
-
-    def decode(self, step: int) -> int:
-        """Make a token a step from this one on; return the step in which the last one is made."""
-        self.decoding_since = step
-        if not self.made:
-            self.first_token_step = step
-        return step + self.output_tokens - self.made - 1
-
-    def hold(self, step: int) -> None:
-        """Make no token from this step on."""
-        self.made += step - self.decoding_since
-        self.decoding_since = NEVER
-
-    def tokens_made_before(self, step: int) -> int:
-        return self.made if self.decoding_since == NEVER else self.made + step - self.decoding_since
-
-
 def first_step_at(time_s: np.ndarray) -> np.ndarray:
     """Index of the first step that starts at or after each time: the smallest k with time <= k * 0.001."""
     step = np.ceil(time_s / STEP_S).astype(np.int64)
@@ -130,16 +100,29 @@ def run(
     max_num_seqs = limits.max_num_seqs
 
     queue: dict[int, Request] = {}
-    running: dict[int, _Running] = {}
-    due: dict[int, tuple[int, int, int]] = {}  # (last token step, admission order, id) of each decoding request
-    finishing: list[tuple[int, int, int]] = []  # heap of the same, with entries that are no longer due
-    held_ids: set[int] = set()
+    running: dict[int, Request] = {}  # in admission order
+    # Each running request is in one of three: decoding since its admission, decoding again after a hold, or held.
+    # The step of its last token tells the progress of a decoding one, the number of tokens left that of a held one.
+    due: dict[int, tuple[int, int, int]] = {}  # id -> (last token step, admission order, id)
+    resumed: dict[int, int] = {}  # id -> last token step
+    held: dict[int, int] = {}  # id -> tokens left
+    finishing: list[tuple[int, int, int]] = []  # heap of the values of `due`, and of some that are no longer
+    first_token_step: dict[int, int] = {}
+    order: dict[int, int] = {}  # of admission
     completions: list[tuple[int, int, int]] = []  # (id, first token step, last token step)
-    view = ReplicaView(queue, running, limits)
+
+    def tokens_left(request_id: int) -> int:
+        """Tokens that a running request has yet to make at the start of this step."""
+        if request_id in held:
+            return held[request_id]
+        last_token_step = due[request_id][0] if request_id in due else resumed[request_id]
+        return last_token_step - step + 1
+
+    view = ReplicaView(queue, running, limits, lambda request_id: outputs[request_id] - tokens_left(request_id))
     scheduler.reset()
 
     step = arrived = admissions = kv_tokens = 0
-    end_step = NEVER
+    end_step = sys.maxsize
     queue_sum = queue_max = active_sum = active_max = kv_sum = kv_max = 0
     activations = preemptions = n_steps = 0
     rejoined: list[Request] = []
@@ -163,34 +146,39 @@ def run(
         view.joined = joined
         view.finished = finished
         action = scheduler.decide(view)
-        if waiting_before and running_before < max_num_seqs:
-            activations += waiting_before - (len(queue.keys() & action.admit) if action.admit else 0)
 
         rejoined = []
         for request_id in action.preempt:
-            state = running.pop(request_id, None)
-            if state is None:
+            if request_id not in running:
                 log.warning("step %d: cannot preempt request %s, it is not running", step, request_id)
                 continue
-            kv_tokens -= state.request.prompt_tokens + state.tokens_made_before(step)
-            due.pop(request_id, None)
-            held_ids.discard(request_id)
-            rejoined.insert(0, state.request)
+            kv_tokens -= running[request_id].prompt_tokens + outputs[request_id] - tokens_left(request_id)
+            rejoined.insert(0, running.pop(request_id))
+            for progress in (due, resumed, held):
+                progress.pop(request_id, None)
             preemptions += 1
 
+        refused: set[int] = set()
+        left_waiting = waiting_before
         for request_id in action.admit:
             request = queue.get(request_id)
             if request is None:
                 log.warning("step %d: cannot admit request %s, it is not waiting", step, request_id)
             elif not limits.fits(len(running), kv_tokens, request.prompt_tokens):
                 log.warning("step %d: cannot admit request %s, it does not fit", step, request_id)
+                refused.add(request_id)
             else:
-                del queue[request_id]
-                state = running[request_id] = _Running(request, outputs[request_id], admissions)
-                due[request_id] = entry = (state.decode(step), admissions, request_id)
+                left_waiting -= 1
+                running[request_id] = queue.pop(request_id)
+                order[request_id] = admissions
+                first_token_step[request_id] = step
+                due[request_id] = entry = (step + outputs[request_id] - 1, admissions, request_id)
                 heappush(finishing, entry)
                 admissions += 1
                 kv_tokens += request.prompt_tokens
+
+        if running_before < max_num_seqs:
+            activations += left_waiting - len(refused)  # those that this step's decision did not name
 
         if rejoined:
             behind = dict(queue)
@@ -198,16 +186,20 @@ def run(
             queue.update((request.request_id, request) for request in rejoined)
             queue.update(behind)
 
-        if action.hold != held_ids:
+        if held or action.hold:
             hold = running.keys() & action.hold
-            for request_id in hold - held_ids:
-                running[request_id].hold(step)
-                del due[request_id]
-            for request_id in held_ids - hold:
-                state = running[request_id]
-                due[request_id] = entry = (state.decode(step), state.order, request_id)
-                heappush(finishing, entry)
-            held_ids = hold
+            for request_id in hold - held.keys():
+                left = tokens_left(request_id)
+                held[request_id] = left
+                if request_id in due:
+                    del due[request_id]
+                else:
+                    del resumed[request_id]
+            for request_id in held.keys() - hold:
+                left = held.pop(request_id)
+                resumed[request_id] = step + left - 1
+                if left == outputs[request_id]:
+                    first_token_step[request_id] = step
 
         # The steps from here to `last` are alike: same queue, same batch, no completion before the end of `last`.
         while finishing and due.get(finishing[0][2]) is not finishing[0]:
@@ -217,6 +209,8 @@ def run(
             last = step + action.valid_steps - 1
             if finishing and finishing[0][0] < last:
                 last = finishing[0][0]
+            if resumed:
+                last = min(last, min(resumed.values()))
             if arrived == total:
                 last = min(last, end_step)
             elif enqueue_step[arrived] <= last:
@@ -224,7 +218,7 @@ def run(
 
         steps = last - step + 1
         active = len(running)
-        growth = active - len(held_ids)
+        growth = active - len(held)
         queue_sum += waiting_before
         if waiting_before > queue_max:
             queue_max = waiting_before
@@ -247,13 +241,16 @@ def run(
         finished = []
         while finishing and finishing[0][0] == last:
             entry = heappop(finishing)
-            request_id = entry[2]
-            if due.get(request_id) is entry:
-                state = running.pop(request_id)
-                del due[request_id]
-                kv_tokens -= state.request.prompt_tokens + state.output_tokens
-                completions.append((request_id, state.first_token_step, last))
-                finished.append(request_id)
+            if due.get(entry[2]) is entry:
+                del due[entry[2]]
+                finished.append(entry[2])
+        if resumed:
+            finished += [request_id for request_id, end in resumed.items() if end == last]
+            finished.sort(key=order.__getitem__)
+        for request_id in finished:
+            resumed.pop(request_id, None)
+            kv_tokens -= running.pop(request_id).prompt_tokens + outputs[request_id]
+            completions.append((request_id, first_token_step[request_id], last))
         active = len(running)
         active_sum += active
         if active > active_max:

@@ -4,7 +4,7 @@ A scheduler sees what a real one can see. The true output length is not among it
 """
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,6 +52,7 @@ class ReplicaView:
     limits: the replica's capacity.
     joined: requests that entered the queue since the last decision, in queue order.
     finished: ids of the requests that completed since the last decision.
+    tokens_made: function of a running request's id: output tokens that it has made before this step.
     """
 
     __slots__ = (
@@ -64,12 +65,20 @@ class ReplicaView:
         "running_count",
         "step",
         "time_s",
+        "tokens_made",
         "waiting_count",
     )
 
-    def __init__(self, queue: Mapping[int, Request], running: Mapping[int, object], limits: ReplicaLimits):
+    def __init__(
+        self,
+        queue: Mapping[int, Request],
+        running: Mapping[int, Request],
+        limits: ReplicaLimits,
+        tokens_made: Callable[[int], int],
+    ):
         self._queue = queue
         self._running = running
+        self.tokens_made = tokens_made
         self.limits = limits
         self.step = 0
         self.time_s = 0.0
@@ -87,11 +96,7 @@ class ReplicaView:
     @property
     def running(self) -> list[Request]:
         """Running requests in admission order."""
-        return [entry.request for entry in self._running.values()]
-
-    def tokens_made(self, request_id: int) -> int:
-        """Output tokens that a running request has made before this step."""
-        return self._running[request_id].tokens_made_before(self.step)
+        return list(self._running.values())
 
 
 class Action(NamedTuple):

@@ -35,6 +35,11 @@ class ChunkedPrefillScheduler(BlockScheduler):
         super().drop(request_id)
         self._to_prefill.pop(request_id, None)
 
+    def prefilling_by_arrival(self) -> list[int]:
+        if len(self._to_prefill) < 2:
+            return list(self._to_prefill)
+        return [request_id for _, request_id in self._by_arrival if request_id in self._to_prefill]
+
     def prefill(self, request_id: int, tokens: int) -> None:
         """Spend budget on a request in shadow prefill; after the last token its blocks may grow."""
         left = self._to_prefill[request_id] - tokens
@@ -77,6 +82,10 @@ class ChunkedPrefillScheduler(BlockScheduler):
                 kv_tokens += prompt
         return admit, tokens
 
+    def may_admit_more(self, view: ReplicaView, tokens: int) -> bool:
+        """Could the next step admit what this one did not? Only if the budget was what closed the queue."""
+        return bool(view.waiting_count) and tokens >= self.token_budget
+
     def steps_of_one_prefill(self) -> int:
         """How many further steps go by with one prefilling request taking all the budget that decodes leave.
 
@@ -103,14 +112,15 @@ class FirstComeChunkedScheduler(ChunkedPrefillScheduler):
 
     def decide(self, view: ReplicaView) -> Action:
         self.begin(view)
-        was_prefilling = bool(self._to_prefill)
         tokens, seqs, preempt = self.serve_running()
-        admit, _ = self.admit(view.waiting, view, tokens, seqs)
+        admit = []
+        if view.waiting_count and tokens < self.token_budget:
+            admit, tokens = self.admit(view.waiting, view, tokens, seqs)
         if preempt or len(self._to_prefill) > 1:
             further_steps = 0
         elif self._to_prefill:
             further_steps = self.steps_of_one_prefill() if self.decodes_come_first() else 0
-        elif (admit or was_prefilling) and len(admit) < view.waiting_count:
+        elif self.may_admit_more(view, tokens):
             further_steps = 0
         else:
             further_steps = self._blocks.safe_ticks()

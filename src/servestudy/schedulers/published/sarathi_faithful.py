@@ -19,10 +19,9 @@ class SarathiFaithful(FirstComeChunkedScheduler):
         blocks.tick()
         tokens = blocks.growing_count
         seqs = len(blocks)  # with the prefills that get nothing
-        if self._to_prefill:
-            for request_id in [request_id for _, request_id in self._by_arrival if request_id in self._to_prefill]:
-                chunk = min(self._to_prefill[request_id], self.token_budget - tokens)
-                if chunk > 0:
-                    self.prefill(request_id, chunk)
-                    tokens += chunk
+        for request_id in self.prefilling_by_arrival():
+            chunk = min(self._to_prefill[request_id], self.token_budget - tokens)
+            if chunk > 0:
+                self.prefill(request_id, chunk)
+                tokens += chunk
         return tokens, seqs, preempt

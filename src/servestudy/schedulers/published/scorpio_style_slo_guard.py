@@ -34,8 +34,10 @@ class ScorpioStyleSloGuard(Scheduler):
 
     def reset(self) -> None:
         self._credit = self.max_credit
+        self._viable: list[Request] = []  # waiting requests that had slack so far; who has none never has again
 
     def decide(self, view: ReplicaView) -> Action:
+        self._viable += view.joined
         if not view.waiting_count:
             return WAIT
         limits, now = view.limits, view.time_s
@@ -44,11 +46,12 @@ class ScorpioStyleSloGuard(Scheduler):
 
         candidates = [
             (laxity, request)
-            for request in view.waiting
+            for request in self._viable
             if (laxity := laxity_s(request, now)) >= self.min_laxity_s
             and (request.deadline_s - now) - (STEPS_PER_PROMPT_TOKEN * request.prompt_tokens * STEP_S)
             >= self.min_ttft_slack_s
         ]
+        self._viable = [request for _, request in candidates]
         # The published guard also acts on a negative mean laxity of the candidates, which these cannot have.
         kv_is_short = kv_tokens / limits.max_kv_tokens >= self.kv_guard
         batch_share = running / limits.max_num_seqs
@@ -95,6 +98,8 @@ class ScorpioStyleSloGuard(Scheduler):
                     if guard:
                         self._credit = max(0.0, self._credit - self.credit_cost)
 
+        if admit:
+            self._viable = [request for request in self._viable if request.request_id not in admit]
         if len(admit) == view.waiting_count:
             valid_steps = UNTIL_EVENT
         elif self._credit < self.max_credit:

@@ -98,7 +98,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
             further_steps = 0
         elif self._to_prefill:
             further_steps = self._steps_of_holding(now, held)
-        elif held or admit or (filling and view.waiting_count):
+        elif held or admit or self.may_admit_more(view, tokens):
             further_steps = 0
         else:
             further_steps = self._steps_of_serving_all(view.kv_tokens + len(self._tbt_s), max_kv_tokens)
