@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
-from tqdm import tqdm
-
 T = TypeVar("T")
 
 
@@ -18,6 +16,8 @@ def progress_meter(total: int, label: str, unit: str = "it") -> Iterator[Callabl
     `total` may be 0 where it is not known; then a log gets a line each 30 s instead of each 5 %.
     """
     if sys.stderr.isatty():
+        from tqdm import tqdm  # not needed in the many short jobs of a workflow
+
         with tqdm(total=total or None, desc=label, unit=unit, unit_scale=True, leave=False) as bar:
             yield bar.update
         return

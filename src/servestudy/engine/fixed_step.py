@@ -187,15 +187,12 @@ def run(
             queue.update(behind)
 
         if held or action.hold:
-            hold = running.keys() & action.hold
-            for request_id in hold - held.keys():
-                left = tokens_left(request_id)
-                held[request_id] = left
-                if request_id in due:
-                    del due[request_id]
-                else:
-                    del resumed[request_id]
-            for request_id in held.keys() - hold:
+            for request_id in action.hold - held.keys():
+                if request_id in running:
+                    held[request_id] = tokens_left(request_id)
+                    due.pop(request_id, None)
+                    resumed.pop(request_id, None)
+            for request_id in held.keys() - action.hold:
                 left = held.pop(request_id)
                 resumed[request_id] = step + left - 1
                 if left == outputs[request_id]:

@@ -4,7 +4,7 @@ A scheduler sees what a real one can see. The true output length is not among it
 """
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -112,7 +112,7 @@ class Action(NamedTuple):
 
     admit: Sequence[int] = ()
     preempt: Sequence[int] = ()
-    hold: Collection[int] = frozenset()
+    hold: Set[int] = frozenset()
     valid_steps: int = 1
 
 

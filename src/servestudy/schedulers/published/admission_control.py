@@ -1,22 +1,22 @@
 """Least laxity first in true seconds.
 
-The published scheduler has a laxity threshold below which a request would be turned away, but its default is off:
-it filters nothing, and what is left is this order.
+The published scheduler has a laxity threshold below which a request would be turned away, but its default is off: it
+filters nothing, and what is left is this order.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from servestudy.schedulers.protocol import ReplicaView, Request
-from servestudy.schedulers.published.estimates import STEP_S, laxity_s, service_steps
-from servestudy.schedulers.published.greedy import GreedyScheduler
+from servestudy.schedulers.protocol import Request
+from servestudy.schedulers.published.estimates import STEP_S
+from servestudy.schedulers.published.greedy import TimedOrderScheduler
 
 
-class AdmissionControl(GreedyScheduler):
-    def ordered(self, view: ReplicaView) -> Iterable[Request]:
-        now = view.time_s
+class AdmissionControl(TimedOrderScheduler):
+    def key_at(self, now_s: float) -> Callable[[tuple[Request, float]], tuple]:
+        def key(entry: tuple[Request, float]) -> tuple:
+            request, service_steps = entry
+            service_s = service_steps * STEP_S
+            laxity_s = (request.deadline_s - now_s) - service_s
+            return (laxity_s, -request.weight, service_s, request.deadline_s, request.request_id)
 
-        def key(request: Request) -> tuple:
-            service_s = service_steps(request) * STEP_S
-            return (laxity_s(request, now), -request.weight, service_s, request.deadline_s, request.request_id)
-
-        return sorted(view.waiting, key=key)
+        return key

@@ -1,8 +1,9 @@
 """Greedy admission: go through the queue once in some order, admit what fits, skip what does not."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from servestudy.schedulers.protocol import UNTIL_EVENT, WAIT, Action, ReplicaView, Request, Scheduler
+from servestudy.schedulers.published.estimates import service_steps
 from servestudy.schedulers.published.sorted_queue import SortedQueue
 
 
@@ -50,4 +51,29 @@ class FixedOrderScheduler(GreedyScheduler):
         self._queue.add(view.joined)
         action = super().decide(view)
         self._queue.remove(action.admit)
+        return action
+
+
+class TimedOrderScheduler(GreedyScheduler):
+    """Greedy admission in an order that may change with time: sorted in each decision, from the last one's order.
+
+    `waiting` has each request with its estimated service in steps.
+    """
+
+    def key_at(self, now_s: float) -> Callable[[tuple[Request, float]], tuple]:
+        """Sort key at this moment; smaller is earlier; ends in the id, so that no two are equal."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        self.waiting: list[tuple[Request, float]] = []
+
+    def ordered(self, view: ReplicaView) -> Iterable[Request]:
+        self.waiting.sort(key=self.key_at(view.time_s))
+        return [request for request, _ in self.waiting]
+
+    def decide(self, view: ReplicaView) -> Action:
+        self.waiting += [(request, service_steps(request)) for request in view.joined]
+        action = super().decide(view)
+        if action.admit:
+            self.waiting = [entry for entry in self.waiting if entry[0].request_id not in action.admit]
         return action

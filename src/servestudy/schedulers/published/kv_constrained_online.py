@@ -16,26 +16,27 @@ class KvConstrainedOnline(Scheduler):
     urgent_laxity_s: float = 0.25
     output_share: float = 0.25
 
+    def reset(self) -> None:
+        self._waiting: list[tuple[float, Request]] = []  # footprint over weight, request; in the last order
+
     def decide(self, view: ReplicaView) -> Action:
+        for request in view.joined:
+            footprint = request.prompt_tokens + self.output_share * request.predicted_output_tokens
+            self._waiting.append((footprint / max(request.weight, 1e-9), request))
         limits = view.limits
         now = view.time_s
         running, kv_tokens = view.running_count, view.kv_tokens
         if running >= limits.max_num_seqs or not view.waiting_count:
             return WAIT
 
-        def key(request: Request) -> tuple:
-            laxity = laxity_s(request, now)
-            footprint = request.prompt_tokens + self.output_share * request.predicted_output_tokens
-            return (
-                laxity > self.urgent_laxity_s,
-                footprint / max(request.weight, 1e-9),
-                laxity,
-                request.request_id,
-            )
+        def key(entry: tuple[float, Request]) -> tuple:
+            laxity = laxity_s(entry[1], now)
+            return (laxity > self.urgent_laxity_s, entry[0], laxity, entry[1].request_id)
 
+        self._waiting.sort(key=key)
         admit = []
         next_urgent = math.inf
-        for request in sorted(view.waiting, key=key):
+        for _, request in self._waiting:
             if running >= limits.max_num_seqs:
                 break
             if not limits.fits(running, kv_tokens, request.prompt_tokens):
@@ -48,4 +49,6 @@ class KvConstrainedOnline(Scheduler):
                 kv_tokens += request.prompt_tokens
             else:
                 next_urgent = min(next_urgent, laxity)
+        if admit:
+            self._waiting = [entry for entry in self._waiting if entry[1].request_id not in admit]
         return Action(admit, valid_steps=safe_steps_until(next_urgent, self.urgent_laxity_s))

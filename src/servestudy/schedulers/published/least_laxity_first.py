@@ -1,22 +1,20 @@
 """Least laxity first, with the published mix of units.
 
-The key subtracts an estimate in *steps* (tens to thousands) from a time in *seconds* (far below 10), so in effect
-the longest job runs first. Reproduced as published.
+The key subtracts an estimate in *steps* (tens to thousands) from a time in *seconds* (far below 10), so in effect the
+longest job runs first. Reproduced as published.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable
 
-from servestudy.schedulers.protocol import ReplicaView, Request
-from servestudy.schedulers.published.estimates import service_steps
-from servestudy.schedulers.published.greedy import GreedyScheduler
+from servestudy.schedulers.protocol import Request
+from servestudy.schedulers.published.greedy import TimedOrderScheduler
 
 
-class LeastLaxityFirst(GreedyScheduler):
-    def ordered(self, view: ReplicaView) -> Iterable[Request]:
-        now = view.time_s
-
-        def key(request: Request) -> tuple:
-            laxity = (request.deadline_s - now) - service_steps(request)
+class LeastLaxityFirst(TimedOrderScheduler):
+    def key_at(self, now_s: float) -> Callable[[tuple[Request, float]], tuple]:
+        def key(entry: tuple[Request, float]) -> tuple:
+            request, service_steps = entry
+            laxity = (request.deadline_s - now_s) - service_steps
             return (laxity, request.deadline_s, -request.weight, request.request_id)
 
-        return sorted(view.waiting, key=key)
+        return key

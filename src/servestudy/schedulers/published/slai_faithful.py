@@ -4,7 +4,8 @@ Shortest prompt first, dynamic offset. The only published scheduler that holds d
 fall in the slackest tier, and blocks never grow while decoding: published properties, reproduced here.
 """
 
-from collections.abc import Iterable
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,6 +39,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
         self._tiers_s: set[float] = set()  # all that were seen
         self._decode_ready: list[int] = []  # out of shadow prefill since the last call
         self._latest_start_s: dict[int, float] = {}  # of the next decode; the keys are the decoding requests
+        self._first_critical_s = math.inf  # at or before the earliest of them
         self._skipped_offset_s: float | None = None  # offset in skipped steps, where these serve every decode
 
     def drop(self, request_id: int) -> None:
@@ -62,37 +64,45 @@ class SlaiFaithful(ChunkedPrefillScheduler):
         skipped = self.begin(view)
         now, max_kv_tokens = view.time_s, view.limits.max_kv_tokens
         offset_s = self._offset_s(view.kv_tokens, max_kv_tokens)
-        joining = [request_id for request_id in self._decode_ready if request_id in self._tbt_s]
-        self._decode_ready = []
-        self._serve(joining, now, offset_s)
+        if self._decode_ready:
+            self._serve([i for i in self._decode_ready if i in self._tbt_s], now, offset_s)
+            self._decode_ready = []
+        latest_start_s = self._latest_start_s
         if skipped and self._skipped_offset_s is not None:
-            self._serve(self._latest_start_s, (view.step - 1) * STEP_S, self._skipped_offset_s)
+            self._serve(list(latest_start_s), (view.step - 1) * STEP_S, self._skipped_offset_s)
         self._skipped_offset_s = None
 
-        latest_start_s = self._latest_start_s
         critical, others = [], list(latest_start_s)
-        if others and now >= min(latest_start_s.values()):
+        if now >= self._first_critical_s:
+            self._first_critical_s = min(latest_start_s.values(), default=math.inf)
+        if now >= self._first_critical_s:
             others = self._by_latest_start(others)
             critical = [request_id for request_id in others if now >= latest_start_s[request_id]]
             others = others[len(critical) :]
-        served = critical[: self.decode_limit]
+        served, held = critical[: self.decode_limit], critical[self.decode_limit :]
 
         tokens = len(served)
-        filling = list(self._to_prefill)
-        for request_id in filling:
+        seqs = len(served) + len(others) + len(self._to_prefill)
+        for request_id in list(self._to_prefill):
             chunk = min(self._to_prefill[request_id], self.token_budget - tokens)
             if chunk > 0:
                 self.prefill(request_id, chunk)
                 tokens += chunk
-        seqs = len(served) + len(others) + len(filling)
-        admit, tokens = self.admit(self._queue, view, tokens, seqs)
-        self._queue.remove(admit)
+        admit = []
+        if view.waiting_count and tokens < self.token_budget:
+            admit, tokens = self.admit(self._queue, view, tokens, seqs)
+            self._queue.remove(admit)
 
-        spare = max(0, min(self.token_budget - tokens, self.decode_limit - len(served)))
-        if 0 < spare < len(others):
+        spare = min(self.token_budget - tokens, self.decode_limit - len(served))
+        if spare >= len(others):
+            served += others
+        elif spare > 0:
             others = self._by_latest_start(others)
-        held = others[spare:] + critical[self.decode_limit :]
-        self._serve(served + others[:spare], now, offset_s)
+            served, held = served + others[:spare], others[spare:] + held
+        else:
+            held = others + held
+        if served:
+            self._serve(served, now, offset_s)
 
         if critical or len(self._to_prefill) > 1:
             further_steps = 0
@@ -107,12 +117,14 @@ class SlaiFaithful(ChunkedPrefillScheduler):
     def _by_latest_start(self, request_ids: list[int]) -> list[int]:
         return sorted(request_ids, key=lambda request_id: (self._latest_start_s[request_id], request_id))
 
-    def _serve(self, request_ids: Iterable[int], now_s: float, offset_s: float) -> None:
+    def _serve(self, request_ids: Sequence[int], now_s: float, offset_s: float) -> None:
         """Set the latest time at which the next token of each may start."""
         for tbt_s in self._tiers_s:
             one_tier = len(self._tiers_s) == 1
             ids = request_ids if one_tier else [i for i in request_ids if self._tbt_s[i] == tbt_s]
-            self._latest_start_s.update(dict.fromkeys(ids, now_s + tbt_s - offset_s))
+            latest_start_s = now_s + tbt_s - offset_s
+            self._latest_start_s.update(dict.fromkeys(ids, latest_start_s))
+            self._first_critical_s = min(self._first_critical_s, latest_start_s)
 
     def _is_crowded(self, kv_tokens: int, max_kv_tokens: int) -> bool:
         return kv_tokens / max_kv_tokens >= self.crowded_kv_share
@@ -129,8 +141,8 @@ class SlaiFaithful(ChunkedPrefillScheduler):
         self._chunk = self.token_budget
         further_steps = (left - 1) // self.token_budget
         if held:
-            first_critical_s = min(self._latest_start_s.values())
-            further_steps = min(further_steps, safe_steps_until(first_critical_s, now) - 1)
+            self._first_critical_s = min(self._latest_start_s.values())
+            further_steps = min(further_steps, safe_steps_until(self._first_critical_s, now) - 1)
         return further_steps
 
     def _steps_of_serving_all(self, kv_tokens: int, max_kv_tokens: int) -> int:
