@@ -13,6 +13,8 @@ from servestudy.statistics import agreement as agreement_table
 from servestudy.tables import read_table
 from servestudy.workload import REGIONS
 
+LUMINANCE = (0.299, 0.587, 0.114)  # of red, green, blue
+
 
 def draw(agreement_file: Path | str, title: str, out: Iterable[Path | str]) -> Figure:
     """Draw the heat map of Kendall's tau-b and save it to each path of `out`. Undefined cells are hatched."""
@@ -21,7 +23,7 @@ def draw(agreement_file: Path | str, title: str, out: Iterable[Path | str]) -> F
     tau = agreement.pivot(index=["source_x", "source_y"], columns="region", values="tau_b")[list(REGIONS)]
     n_schedulers = agreement["n_schedulers"].max()
 
-    figure = new_figure(height_in=0.95 + 0.34 * len(tau))
+    figure = new_figure(height_in=1.1 + 0.34 * len(tau))
     axes = figure.subplots()
     axes.set_facecolor("white")
     axes.patch.set_hatch("////")
@@ -30,10 +32,11 @@ def draw(agreement_file: Path | str, title: str, out: Iterable[Path | str]) -> F
     image = axes.imshow(tau, cmap="cividis", norm=scale, aspect="auto")
     for row, column in np.ndindex(tau.shape):
         value = tau.iat[row, column]
-        shade = sum(image.cmap(scale(value))[:3]) / 3 if value == value else 1
-        text = "undefined" if value != value else f"{value:.2f}"
-        axes.text(column, row, text, ha="center", va="center", color="black" if shade > 0.45 else "white")
-    axes.set_xticks(range(len(REGIONS)), [f"{name.replace('_', ' ').lower()}\n{m:g}" for name, m in REGIONS.items()])
+        text = "undefined" if np.isnan(value) else f"{value:.2f}"
+        on_dark = not np.isnan(value) and np.dot(image.cmap(scale(value))[:3], LUMINANCE) < 0.5
+        axes.text(column, row, text, ha="center", va="center", color="white" if on_dark else "black")
+    labels = [f"{name.replace('_', chr(10)).lower()}\n{multiple:g}" for name, multiple in REGIONS.items()]
+    axes.set_xticks(range(len(REGIONS)), labels)
     axes.set_yticks(range(len(tau)), [f"{x}\n{y}" for x, y in tau.index])
     axes.tick_params(length=0)
     axes.set_xlabel("load region, multiple of the reference load")
