@@ -12,7 +12,7 @@ from pathlib import Path
 
 from servestudy import __version__
 from servestudy.errors import UserError
-from servestudy.statistics.registry import ANALYSES
+from servestudy.statistics.registry import ANALYSES, WORKLOAD_ANALYSES
 
 SOURCES = "config/sources.tsv"
 
@@ -73,7 +73,13 @@ def simulate(args: argparse.Namespace) -> None:
 def statistics(args: argparse.Namespace) -> None:
     from servestudy.statistics.registry import run_analysis
 
-    run_analysis(args.analysis, args.cells, args.schedulers, args.window_order, args.out)
+    run_analysis(args.analysis, args.cells, args.schedulers, args.window_order, args.window_index, args.out)
+
+
+def workload(args: argparse.Namespace) -> None:
+    from servestudy.statistics.registry import run_workload_analysis
+
+    run_workload_analysis(args.analysis, args.windows, args.window_index, args.out)
 
 
 def tau_heatmap(args: argparse.Namespace) -> None:
@@ -239,6 +245,19 @@ def build_parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--schedulers", nargs="+", help="schedulers to analyse (default: all that have values)")
     sub.add_argument("--window-order", type=Path, help="file with one window id a line, for digit-exact intervals")
+    sub.add_argument(
+        "--window-index",
+        type=Path,
+        help="CSV with source, window_id, start_row, time_s_min, for analyses that split windows by time",
+    )
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("workload", workload, "analyse the windows themselves: features, separability, distances")
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter
+    sub.epilog = "analyses:\n" + "\n".join(f"  {name:24s}{item.text}" for name, item in WORKLOAD_ANALYSES.items())
+    sub.add_argument("analysis", choices=WORKLOAD_ANALYSES, metavar="ANALYSIS", help="one of those listed below")
+    sub.add_argument("--windows", nargs="+", type=Path, required=True, help="window tables, one a source")
+    sub.add_argument("--window-index", type=Path, required=True, help="window index (CSV) that lists their windows")
     sub.add_argument("--out", type=Path, required=True)
 
     figures = command("figure", None, "draw a figure").add_subparsers(metavar="FIGURE", required=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from servestudy.errors import UserError
@@ -66,19 +67,44 @@ def load_values(
     Windows are ordered by number in cells, by first appearance in long tables, or as `window_order`, a text file with
     one window id a line, says. Raises UserError that names file, column or row for anything else.
     """
-    long = pd.concat([_read_long(Path(path)) for path in paths], ignore_index=True)
+    tables = [Path(path) for path in paths]
+    cells = [path for path in tables if _is_cells(path)]
+    records = [_read_cells(cells)] if cells else []
+    records += [_read_long(path) for path in tables if path not in cells]
     order = _read_order(Path(window_order)) if window_order else None
-    values = _arrange(long, order, str(window_order))
+    values = _arrange(records, order, str(window_order))
     return values.only(schedulers) if schedulers is not None else values
 
 
-def _read_long(path: Path) -> pd.DataFrame:
+@dataclass(frozen=True)
+class _Records:
+    """`keys` has the columns source, window_id, region, scheduler; `values` an array [row, metric] beside it.
+
+    `metric` None: each row is of the metric that the column `metric` of `keys` names, and `values` has one column.
+    """
+
+    keys: pd.DataFrame
+    metrics: tuple[str, ...] | None
+    values: np.ndarray
+
+
+def _is_cells(path: Path) -> bool:
     if not path.is_file():
         raise UserError(f"{path}: not found; give cells of a run or a table with the columns {', '.join(LONG_COLUMNS)}")
+    return path.suffix == ".parquet" and pq.read_schema(path).names == CELL_SCHEMA.names
+
+
+def _read_cells(paths: list[Path]) -> _Records:
+    names = ["source", "window_id", "region", "scheduler", "window_number", "repetition", *METRIC_NAMES]
+    cells = pa.concat_tables([pq.read_table(path, columns=names) for path in paths]).to_pandas()
+    cells = cells.sort_values(["window_number", "repetition"], kind="stable")
+    return _Records(
+        cells[["source", "window_id", "region", "scheduler"]], METRIC_NAMES, cells[list(METRIC_NAMES)].to_numpy()
+    )
+
+
+def _read_long(path: Path) -> _Records:
     if path.suffix == ".parquet":
-        names = pq.read_schema(path).names
-        if names == CELL_SCHEMA.names:
-            return _melt_cells(pq.read_table(path).to_pandas())
         table = pq.read_table(path).to_pandas()
     else:
         table = pd.read_csv(path, dtype={name: str for name in LONG_COLUMNS})
@@ -87,10 +113,8 @@ def _read_long(path: Path) -> pd.DataFrame:
         raise UserError(f"{path}: no column {', '.join(missing)}; it must have {', '.join(LONG_COLUMNS)}")
     if table.empty:
         raise UserError(f"{path}: the table has no row")
-    table = table[list(LONG_COLUMNS)]
-    undefined = table["value"].isna()
-    value = pd.to_numeric(table["value"], errors="coerce")
-    bad = (value.isna() & ~undefined) | np.isinf(value)
+    value = pd.to_numeric(table["value"], errors="coerce").astype(float)
+    bad = (value.isna() & ~table["value"].isna()) | np.isinf(value)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise UserError(f"{path}: row {row + 1}: value is {table['value'].iat[row]}, must be a number or nan")
@@ -98,13 +122,7 @@ def _read_long(path: Path) -> pd.DataFrame:
         if table[name].isna().any():
             row = int(np.flatnonzero(table[name].isna())[0])
             raise UserError(f"{path}: row {row + 1}: {name} is empty")
-    return table.assign(value=value.astype(float))
-
-
-def _melt_cells(cells: pd.DataFrame) -> pd.DataFrame:
-    cells = cells.sort_values(["window_number", "repetition"], kind="stable")
-    keys = ["source", "window_id", "region", "scheduler"]
-    return cells.melt(keys, list(METRIC_NAMES), "metric", "value")[list(LONG_COLUMNS)]
+    return _Records(table[list(LONG_COLUMNS[:-1])], None, value.to_numpy()[:, np.newaxis])
 
 
 def _read_order(path: Path) -> list[str]:
@@ -113,37 +131,50 @@ def _read_order(path: Path) -> list[str]:
     return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
-def _arrange(long: pd.DataFrame, order: list[str] | None, order_name: str) -> WindowValues:
-    sources = tuple(sorted(long["source"].unique()))
-    regions = _known_first(long["region"].unique(), REGIONS)
-    unknown = sorted(set(long["metric"]).difference(METRIC_NAMES))
+def _arrange(records: list[_Records], order: list[str] | None, order_name: str) -> WindowValues:
+    keys = pd.concat([record.keys for record in records], ignore_index=True)
+    of_cells = METRIC_NAMES if any(record.metrics for record in records) else ()
+    named = set(of_cells).union(keys["metric"].dropna().unique() if "metric" in keys else ())
+    unknown = sorted(named.difference(METRIC_NAMES))
     if unknown:
         raise UserError(
             f"metric {unknown[0]!r} is unknown, so which values are better is too; known are {', '.join(METRIC_NAMES)}"
         )
-    metrics = _known_first(long["metric"].unique(), METRIC_NAMES)
-    schedulers = tuple(dict.fromkeys(long["scheduler"]))
+    sources = tuple(sorted(keys["source"].unique()))
+    regions = _known_first(keys["region"].unique(), REGIONS)
+    metrics = _known_first(named, METRIC_NAMES)
+    schedulers = tuple(keys["scheduler"].unique())
     windows, values = {}, {}
     for source in sources:
-        rows = long[long["source"] == source]
-        windows[source] = tuple(dict.fromkeys(rows["window_id"]))
+        windows[source] = tuple(keys.loc[keys["source"] == source, "window_id"].unique())
         if order is not None:
             missing = [window for window in windows[source] if window not in order]
             if missing:
                 raise UserError(f"{order_name}: window {missing[0]} of {source} is not listed")
             windows[source] = tuple(sorted(windows[source], key=order.index))
         shape = (len(regions), len(metrics), len(schedulers), len(windows[source]))
-        places = [
-            pd.Categorical(rows[column], categories=names).codes
-            for column, names in (
-                ("region", regions),
-                ("metric", metrics),
-                ("scheduler", schedulers),
-                ("window_id", windows[source]),
-            )
-        ]
-        values[source] = _mean_of_repetitions(np.ravel_multi_index(places, shape), rows["value"].to_numpy(), shape)
+        axes = (regions, metrics, schedulers, windows[source])
+        placed = [_places(record, source, axes, shape) for record in records]
+        places, defined_values = (np.concatenate(part) for part in zip(*placed, strict=True))
+        values[source] = _mean_of_repetitions(places, defined_values, shape)
     return WindowValues(sources, regions, metrics, schedulers, windows, values)
+
+
+def _places(record: _Records, source: str, axes: tuple, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Flat places in the array of a source, and the values that belong there."""
+    of_source = (record.keys["source"] == source).to_numpy()
+    rows = record.keys[of_source]
+    regions, metrics, schedulers, windows = axes
+    region, scheduler, window = (
+        pd.Categorical(rows[column], categories=names).codes[:, np.newaxis].astype(np.int64)
+        for column, names in (("region", regions), ("scheduler", schedulers), ("window_id", windows))
+    )
+    if record.metrics is None:
+        metric = pd.Categorical(rows["metric"], categories=metrics).codes[:, np.newaxis].astype(np.int64)
+    else:
+        metric = np.array([[metrics.index(name) for name in record.metrics]])
+    places = np.ravel_multi_index(np.broadcast_arrays(region, metric, scheduler, window), shape)
+    return places.ravel(), record.values[of_source].ravel()
 
 
 def _mean_of_repetitions(places: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
