@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 
 from servestudy.metrics import PRIMARY_METRIC
-from servestudy.statistics.window_values import LONG_COLUMNS, METRIC_NAMES, WindowValues, load_values
+from servestudy.statistics.window_values import METRIC_NAMES, VALUE_COLUMNS, WindowValues, load_values
 from servestudy.workload import REGIONS
 
 SCHEDULERS = ("slow", "fair", "edge", "twin_b", "twin_a", "bare")  # not in the order of their names
@@ -43,5 +43,5 @@ def published_values(shared, folder):
     table = pd.read_csv(shared / "goldens/anwg.csv").rename(columns={"policy": "scheduler", "anwg": "value"})
     table["source"] = table["window_id"].str.extract(r"^(.*?)_(?:stage0|pilot)")
     table["metric"] = PRIMARY_METRIC
-    table[list(LONG_COLUMNS)].to_csv(folder / "anwg.csv", index=False)
+    table[list(VALUE_COLUMNS)].to_csv(folder / "anwg.csv", index=False)
     return load_values([folder / "anwg.csv"])

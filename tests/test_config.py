@@ -49,10 +49,10 @@ def test_default_config_holds_every_key_with_a_comment(project):
         return found
 
     config = load_yaml(project / "config/config.yaml")
-    flat = list(config) + [f"{key}.{name}" for key in ("windows", "traces") for name in config[key]]
+    flat = list(config) + [f"{key}.{name}" for key in ("windows", "sensitivity", "traces") for name in config[key]]
     assert sorted(flat) == sorted(keys(load_schema("config", project)))
     readme = (project / "config/README.md").read_text(encoding="utf-8")
-    missing = [key for key in flat if key not in ("windows", "traces") and f"`{key}`" not in readme]
+    missing = [key for key in flat if key not in ("windows", "sensitivity", "traces") and f"`{key}`" not in readme]
     assert not missing, "config/README.md explains each key"
 
 
@@ -127,12 +127,25 @@ def test_all_problems_are_listed_at_once(root):
         ),
         ("schedulers:", "schedulers: found null; allowed: a list of two or more names"),
         ("windows: 40", "windows: found 40; allowed: a mapping with the keys stage0 and extension"),
-        ("windows: {stage0: -1}", "windows.stage0: found -1; allowed: a whole number, 0 or more"),
-        ("windows: {stage0: 1.0}", "windows.stage0: found 1.0; allowed: a whole number, 0 or more"),
-        ("windows: {stage0: yes}", "windows.stage0: found true; allowed: a whole number, 0 or more"),
+        ("windows: {stage0: -1}", "windows.stage0: found -1; allowed: a whole number, 1 or more"),
+        ("windows: {stage0: 1.0}", "windows.stage0: found 1.0; allowed: a whole number, 1 or more"),
+        ("windows: {stage0: yes}", "windows.stage0: found true; allowed: a whole number, 1 or more"),
         ("windows: {stage: 1}", 'windows.stage: unknown key "stage"; did you mean stage0?'),
-        ("windows: {stage0: 0, extension: 0}", 'windows: found {"stage0": 0, "extension": 0}; allowed: one window'),
+        ("windows: {stage0: 0}", "windows.stage0: found 0; allowed: a whole number, 1 or more"),
+        ('title: "synthetic {x}"', 'title: found "synthetic {x}"; allowed: a text of one line without braces'),
         ("repetitions: two", 'repetitions: found "two"; allowed: a whole number, 1 or more'),
+        (
+            "sensitivity: {slo_multipliers: [10, 20]}",
+            "sensitivity.slo_multipliers[1]: found 20; allowed: a whole number, 1 or more, but not 20, which is",
+        ),
+        ("sensitivity: {slo_multipliers: []}", "sensitivity.slo_multipliers: found []; allowed: a list of one or more"),
+        ("sensitivity: {slo_multipliers: [0.5]}", "sensitivity.slo_multipliers[0]: found 0.5; allowed: a whole number"),
+        (
+            "sensitivity: {window_requests: [50, 200]}",
+            "sensitivity.window_requests[1]: found 200; allowed: a whole number from 2 to 400, but not 200, which is",
+        ),
+        ("sensitivity: {window_requests: [401]}", "sensitivity.window_requests[0]: found 401; allowed: a whole number"),
+        ("sensitivity: {window_regions: [KNE]}", 'sensitivity.window_regions[0]: found "KNE"; allowed: LOW, PRE_KNEE'),
         ("traces: {max_bad_share: 2}", "traces.max_bad_share: found 2; allowed: a number from 0 to 1"),
         ("traces: {max_bad_share: .nan}", "traces.max_bad_share: found NaN; allowed: a number from 0 to 1"),
         ("traces: {mirror: nowhere}", 'traces.mirror: found "nowhere", which is no folder; allowed: a folder'),
@@ -154,7 +167,7 @@ def test_the_message_names_the_file_in_which_the_wrong_key_stands(root):
     config.write_text(config.read_text(encoding="utf-8").replace("repetitions: 2", "repetitions: 0"), "utf-8")
     assert problems_of(root, "run: mine\nwindows: {stage0: x}", models="published") == [
         "config/config.yaml: repetitions: found 0; allowed: a whole number, 1 or more",
-        'mine.yaml: windows.stage0: found "x"; allowed: a whole number, 0 or more',
+        'mine.yaml: windows.stage0: found "x"; allowed: a whole number, 1 or more',
         'command line (--config): models: found "published"; allowed: a list of one or more of published',
     ]
 
@@ -337,3 +350,15 @@ def test_reading_a_config_stays_cheap():
     code = f"import sys, servestudy.config; print(sorted({heavy} & sys.modules.keys()))"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_broken_registries_and_the_config_are_told_together(root):
+    sources = root / "config/sources.tsv"
+    sources.write_text(sources.read_text("utf-8").replace("\tazure\t", "\tazzure\t", 1), "utf-8")
+    schedulers = root / "config/schedulers.yaml"
+    schedulers.write_text(schedulers.read_text("utf-8").replace("primary: true", "primary: maybe", 1), "utf-8")
+    lines = problems_of(root, "run: mine\nrepetitions: 0")
+    assert len(lines) == 3, lines
+    assert "sources.tsv, line 3: format" in lines[0]
+    assert lines[1].startswith("config/schedulers.yaml: fifo.primary:")
+    assert lines[2].startswith("mine.yaml: repetitions:")

@@ -15,7 +15,7 @@ from servestudy.simulation import CELL_SCHEMA
 from servestudy.statistics import distinct_agreement, distinctness
 from servestudy.statistics.outcomes import read_outcomes
 from servestudy.statistics.registry import run_analysis
-from servestudy.statistics.window_values import LONG_COLUMNS, load_values
+from servestudy.statistics.window_values import VALUE_COLUMNS, load_values
 from servestudy.tables import write_table
 
 SCHEDULERS = ("fifo", "edf", "twin_b", "twin_a", "late_twin")
@@ -146,7 +146,7 @@ def test_the_command_gives_the_outcomes_to_the_analysis(write, tmp_path):
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_a_foreign_table_has_no_outcomes(tmp_path, suffix):
-    table = pd.DataFrame([["a", "w0", "LOW", "fifo", PRIMARY_METRIC, 0.5]], columns=LONG_COLUMNS)
+    table = pd.DataFrame([["a", "w0", "LOW", "fifo", PRIMARY_METRIC, 0.5]], columns=VALUE_COLUMNS)
     path = tmp_path / f"values.{suffix}"
     table.to_csv(path, index=False) if suffix == "csv" else table.to_parquet(path)
     with pytest.raises(UserError, match=rf"values\.{suffix}: not cells of a run, so nothing tells"):

@@ -63,7 +63,7 @@ def test_a_table_that_breaks_its_schema_is_not_written(tmp_path, table):
 
 
 def test_unreadable_tables_are_user_errors(tmp_path):
-    with pytest.raises(UserError, match="not found; run `snakemake"):
+    with pytest.raises(UserError, match="not found; check the path"):
         read_table(tmp_path / "none", SCHEMA)
     (tmp_path / "cut").write_bytes(b"PAR1 half a file")
     with pytest.raises(UserError, match="not a readable Parquet file"):
@@ -101,10 +101,28 @@ def test_manifest(tmp_path):
 
 def test_the_command_line_tells_mistakes_in_plain_words(capsys, monkeypatch, project):
     monkeypatch.chdir(project)
-    assert main(["cell", "--source", "x", "--window", "0", "--region", "LOW", "--scheduler", "fifo"]) == 1
+    ask = ["cell", "--run", "none", "--window", "0", "--region", "LOW"]
+    assert main([*ask, "--source", "azure_like", "--scheduler", "fifo"]) == 1
     error = capsys.readouterr().err
-    assert error.startswith("servestudy: results/embedded/windows/x.parquet: not found")
-    assert "Traceback" not in error
+    assert error.startswith("servestudy: results/none/windows/azure_like.parquet: not found")
+    assert main([*ask, "--source", "x", "--scheduler", "fifo"]) == 1
+    assert "source 'x' is unknown; known are" in capsys.readouterr().err
+    assert main([*ask, "--source", "azure_like", "--scheduler", "lifo"]) == 1
+    assert "scheduler 'lifo' is unknown" in capsys.readouterr().err
+
+
+def test_a_folder_for_a_file_is_told_in_plain_words(capsys, tmp_path):
+    window = tmp_path / "w.csv"
+    window.write_text("index,arrival_s,prompt_tokens,output_tokens\n0,0,5,5\n")
+    (tmp_path / "folder").mkdir()
+    assert (
+        main(["panel", str(window), "--window-number", "0", "--lambda-ref", "1", "--out", str(tmp_path / "folder")])
+        == 1
+    )
+    assert "Is a directory" in capsys.readouterr().err
+    assert main(["panel", str(tmp_path / "folder"), "--window-number", "0", "--out", str(tmp_path / "o")]) == 1
+    assert "folder: Is a directory; give a CSV" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "w.csv"]
 
 
 def test_help_lists_every_command(capsys):

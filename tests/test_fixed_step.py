@@ -126,6 +126,11 @@ def test_a_scheduler_never_sees_the_true_output_length():
     run(requests(0), [77], Scripted(look))
 
 
+def test_a_decision_must_stand_for_at_least_its_own_step():
+    with pytest.raises(ValueError, match="step 0: valid_steps is 0"):
+        run(requests(0), [1], Scripted(lambda view: Action(valid_steps=0)))
+
+
 def test_an_exception_of_the_scheduler_passes_through():
     def fail(view):
         raise ZeroDivisionError("by design")

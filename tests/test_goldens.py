@@ -53,6 +53,7 @@ def test_cells(goldens, panels, state_fact):
     expected = rows_of(goldens / "cells.csv")
     keys = [(row["window_id"], row["region"], row["policy"], row["metric"]) for row in expected]
     wrong = differing((key, float(row["value"]), panels[key]) for key, row in zip(keys, expected, strict=True))
+    assert len(expected) == 433
     state_fact(f"goldens, cells.csv: {len(expected) - len(wrong)} of {len(expected)} values equal")
     assert not wrong
 
@@ -62,12 +63,14 @@ def test_anwg(goldens, panels, state_fact):
     metric = "arrival_normalized_weighted_goodput"
     keys = [(row["window_id"], row["region"], row["policy"], metric) for row in expected]
     wrong = differing((key, float(row["anwg"]), panels[key]) for key, row in zip(keys, expected, strict=True))
+    assert len(expected) == 132
     state_fact(f"goldens, anwg.csv: {len(expected) - len(wrong)} of {len(expected)} values equal")
     assert not wrong
 
 
 def test_reference_loads(index, panels, state_fact):
     wrong = differing((w, float(row["lambda_ref"]), panels[w, "", "", "lambda_ref"]) for w, row in index.items())
+    assert len(index) == 6
     state_fact(f"goldens, windows.csv: {len(index) - len(wrong)} of {len(index)} reference loads equal")
     assert not wrong
 

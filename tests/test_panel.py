@@ -33,6 +33,14 @@ def test_long_table(tmp_path):
     assert values["LOW", "fifo", "n_steps"].isdecimal()
 
 
+def test_byte_order_mark_crlf_and_extra_columns_are_fine(tmp_path):
+    _, plain = run_panel(tmp_path, HEADER + ROWS, "--lambda-ref", "20.5")
+    expected = plain.read_bytes()
+    odd = ("\ufeff" + HEADER + ROWS).replace("\n", ",x\r\n").replace("output_tokens,x", "output_tokens,note")
+    _, out = run_panel(tmp_path, odd, "--lambda-ref", "20.5")
+    assert out.read_bytes() == expected
+
+
 def test_calibrates_where_no_reference_load_is_given(tmp_path):
     _, out = run_panel(tmp_path, HEADER + ROWS)
     line = out.read_text().splitlines()[1]
@@ -46,9 +54,17 @@ def test_calibrates_where_no_reference_load_is_given(tmp_path):
         (HEADER, "no request below the header"),
         ("", "no column index, arrival_s"),
         (HEADER + "0,0,5,5\n1,nan,5,5\n", "line 3: arrival_s is 'nan', must be a finite number"),
-        (HEADER + "0,0,5,-5\n", "line 2: output_tokens is '-5', must be a whole number of at least 1"),
+        (HEADER + "0,0,5,-5\n", "line 2: output_tokens is '-5', must be a whole number from 1 to 2147483647"),
         (HEADER + "0,0,5.5,5\n", "line 2: prompt_tokens is '5.5'"),
         (HEADER + "0,0,5\n", "line 2: output_tokens is None"),
+        (HEADER + "0,0,5,5,5\n", "line 2: more values than columns"),
+        (HEADER + "0,0,1_000,5\n", "line 2: prompt_tokens is '1_000'"),
+        (
+            HEADER + "0,0,9999999999,5\n",
+            "line 2: prompt_tokens is '9999999999', must be a whole number from 1 to 2147483647",
+        ),
+        (HEADER + "0,0,5,5\n1,1e300,5,5\n", "must be below 1e+09 s"),
+        ("index,arrival_s,prompt_tokens,output_tokens,output_tokens\n", "the column output_tokens stands twice"),
     ],
 )
 def test_bad_windows_are_one_clear_line(tmp_path, capsys, text, message):
@@ -60,7 +76,7 @@ def test_bad_windows_are_one_clear_line(tmp_path, capsys, text, message):
 
 def test_missing_file_and_bad_reference_load(tmp_path, capsys):
     assert main(["panel", str(tmp_path / "none.csv"), "--window-number", "0", "--out", str(tmp_path / "o")]) == 1
-    assert "not found" in capsys.readouterr().err
+    assert "No such file or directory; give a CSV" in capsys.readouterr().err
     with pytest.raises(SystemExit):
         run_panel(tmp_path, HEADER + ROWS, "--lambda-ref", "-3")
     assert "not a positive number" in capsys.readouterr().err

@@ -12,7 +12,7 @@ from servestudy.errors import UserError
 from servestudy.metrics import METRICS, PRIMARY_METRIC
 from servestudy.statistics import agreement, ranking
 from servestudy.statistics.agreement import compare, top_overlap
-from servestudy.statistics.window_values import LONG_COLUMNS, METRIC_NAMES, load_values, mean_of_defined
+from servestudy.statistics.window_values import METRIC_NAMES, VALUE_COLUMNS, load_values, mean_of_defined
 from servestudy.workload import REGIONS
 
 
@@ -20,7 +20,7 @@ def long_table(sources=("a", "b", "c"), schedulers=("s1", "s2", "s3", "s4"), win
     rng = np.random.default_rng(seed)
     keys = itertools.product(sources, range(windows), REGIONS, schedulers, METRIC_NAMES)
     rows = [(s, f"{s}_w{w}", region, name, metric, rng.integers(0, 200) / 200) for s, w, region, name, metric in keys]
-    return pd.DataFrame(rows, columns=LONG_COLUMNS)
+    return pd.DataFrame(rows, columns=VALUE_COLUMNS)
 
 
 @pytest.fixture

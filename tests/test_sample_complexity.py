@@ -10,7 +10,7 @@ from scipy.stats import kendalltau
 
 from servestudy.metrics import PRIMARY_METRIC
 from servestudy.statistics import sample_complexity, window_budgets
-from servestudy.statistics.window_values import HIGHER_IS_BETTER, LONG_COLUMNS, load_values
+from servestudy.statistics.window_values import HIGHER_IS_BETTER, VALUE_COLUMNS, load_values
 from servestudy.tables import write_frame
 
 METRICS = (PRIMARY_METRIC, "mean_latency")
@@ -98,7 +98,7 @@ def test_a_window_of_twelve_equal_cells_is_numpys_mean_of_twelve_rows_not_of_six
     rng = np.random.default_rng(4)
     regions = ("LOW", "PRE_KNEE", "KNEE", "POST_KNEE", "OVERLOAD", "HIGH_PRESSURE")
     keys = itertools.product(["a"], [f"w{n}" for n in range(40)], regions, ["s", "t"], [PRIMARY_METRIC])
-    once = pd.DataFrame([(*key, rng.integers(0, 201) / 200) for key in keys], columns=LONG_COLUMNS)
+    once = pd.DataFrame([(*key, rng.integers(0, 201) / 200) for key in keys], columns=VALUE_COLUMNS)
     rows = once.loc[once.index.repeat(2)]
     rows.to_parquet(tmp_path / "twice.parquet")
     pooled = sample_complexity.pooled_values(load_values([tmp_path / "twice.parquet"]), "a", PRIMARY_METRIC)

@@ -1,5 +1,7 @@
 """Synthesis and load scaling."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -50,6 +52,12 @@ def test_scaling_divides_gaps_and_slack():
     half = rescale(load, 2.0)
     assert half.arrival_s.tolist() == [0.0, 0.0, 0.5, 1.25]
     assert half.deadline_s - half.arrival_s == pytest.approx((load.deadline_s - load.arrival_s) / 2)
+
+
+def test_slack_is_never_negative_after_scaling():
+    load = synthesise(**small_window(), window_number=3)
+    late = rescale(replace(load, deadline_s=load.arrival_s - 1), 2.0)
+    assert (late.deadline_s == late.arrival_s).all()
 
 
 def test_scheduler_requests_carry_no_true_output():

@@ -5,7 +5,7 @@ A line names the file, the key, the value found and what is allowed.
 
 import importlib.util
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,14 +61,16 @@ def check_run(layers: Sequence[Layer], root: Path = Path()) -> dict[str, Any]:
 
     Raises UserError that lists all problems, a line each.
     """
-    sources = load_sources(root / SOURCES)
-    schedulers = load_schedulers(root)
     schema = load_schema("config", root)
-    problems = []
+    problems: list[str] = []
+    sources = _or_note(problems, lambda: load_sources(root / SOURCES))
+    schedulers = _or_note(problems, lambda: load_schedulers(root))
     for layer in layers:
         problems += schema_problems(layer.place, layer.values, schema, partial=True)
-        problems += _unknown_names(layer, "sources", sources, SOURCES)
-        problems += _unknown_names(layer, "schedulers", schedulers, SCHEDULERS)
+        if sources:
+            problems += _unknown_names(layer, "sources", sources, SOURCES)
+        if schedulers:
+            problems += _unknown_names(layer, "schedulers", schedulers, SCHEDULERS)
         problems += _mirror_problems(layer, root)
     merged: dict[str, Any] = {}
     for layer in layers:
@@ -80,6 +82,15 @@ def check_run(layers: Sequence[Layer], root: Path = Path()) -> dict[str, Any]:
     if problems:
         raise UserError("\n".join(problems))
     return merged
+
+
+def _or_note(problems: list[str], load: Callable[[], dict]) -> dict:
+    """What `load` returns; or nothing, and its problems noted beside those of the other files."""
+    try:
+        return load()
+    except UserError as error:
+        problems += str(error).splitlines()
+        return {}
 
 
 def check_config_files(paths: Iterable[Path | str], root: Path = Path()) -> None:
@@ -128,6 +139,8 @@ def scheduler_file(entry: Mapping[str, Any]) -> Path | None:
         return None
     if spec is None or not spec.has_location:
         return None
+    if Path(spec.origin).resolve().parent == Path.cwd().resolve():
+        return None  # importable here, but not by the jobs
     text = Path(spec.origin).read_text(encoding="utf-8")
     return Path(spec.origin) if re.search(rf"^class {class_name}\b", text, re.MULTILINE) else None
 
@@ -187,9 +200,6 @@ def _whole_run_problems(
     schedulers: Mapping[str, dict[str, Any]],
     root: Path,
 ) -> Iterator[str]:
-    if not any(merged["windows"].values()):
-        place, found = _origin(layers, "windows"), show(merged["windows"])
-        yield f"{place}: windows: found {found}; allowed: one window or more in all"
     if sum(schedulers[name]["primary"] for name in merged["schedulers"]) < 2:
         place, found = _origin(layers, "schedulers"), show(merged["schedulers"])
         yield f"{place}: schedulers: found {found}; allowed: two or more primary ones, as only those are ranked"

@@ -13,6 +13,6 @@ def write_manifest(files: Iterable[Path | str], out: Path | str) -> None:
     try:
         hashes = {Path(path).as_posix(): sha256_of(path) for path in files}
     except FileNotFoundError as error:
-        raise UserError(f"{error.filename}: not found; run `snakemake {error.filename}` first") from None
+        raise UserError(f"{error.filename}: not found; make it with snakemake first (README.md)") from None
     with atomic_path(out) as part:
         part.write_text(json.dumps(dict(sorted(hashes.items())), indent=1) + "\n", encoding="utf-8")

@@ -90,9 +90,10 @@ def slo_violation_rate(outcome: Outcome, workload: Workload) -> float:
 def cell_metrics(outcome: Outcome, workload: Workload) -> dict[str, float]:
     """All metrics of one run, by name. Means run in completion order, which decides last digits."""
     ids = outcome.completed_ids
-    weight_of_all = workload.weight.sum()
-    completed_weight = workload.weight[ids].sum()
-    on_time_weight = workload.weight[ids][outcome.completion_s <= workload.deadline_s[ids]].sum()
+    weight = np.where(workload.weight > 0, workload.weight, 1.0)  # the study's rule for a weight that is none
+    weight_of_all = weight.sum()
+    completed_weight = weight[ids].sum()
+    on_time_weight = weight[ids][outcome.completion_s <= workload.deadline_s[ids]].sum()
     values = dict.fromkeys((metric.name for metric in METRICS), np.nan)
     values["arrival_normalized_weighted_goodput"] = on_time_weight / weight_of_all
     values["completion_fraction"] = len(ids) / len(workload)

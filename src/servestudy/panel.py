@@ -2,6 +2,7 @@
 
 import csv
 import math
+import re
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,13 @@ from servestudy.metrics import METRICS
 from servestudy.progress import progress
 from servestudy.schedulers.registry import make_scheduler
 from servestudy.simulation import TELEMETRY_NAMES, simulate_window
+from servestudy.traces.formats import MAX_TOKENS
 from servestudy.windows.frozen import FrozenWindow
 from servestudy.workload import synthesise
 
 COLUMNS = ("index", "arrival_s", "prompt_tokens", "output_tokens")
 LONG_COLUMNS = ("window_id", "region", "scheduler", "metric", "value")
+PLAIN_NUMBER = re.compile(r"\s*[-+]?[0-9.]+([eE][-+]?[0-9]+)?\s*")
 MEASURED = [metric.name for metric in METRICS] + TELEMETRY_NAMES
 
 
@@ -37,16 +40,14 @@ def read_window_csv(path: Path | str, window_number: int) -> FrozenWindow:
             missing = [name for name in COLUMNS if name not in header]
             if missing:
                 raise UserError(f"{path}: no column {', '.join(missing)}; it must have {', '.join(COLUMNS)}")
-            rows = [
-                (
-                    _number(path, reader.line_num, "arrival_s", row["arrival_s"], float),
-                    _number(path, reader.line_num, "prompt_tokens", row["prompt_tokens"], int),
-                    _number(path, reader.line_num, "output_tokens", row["output_tokens"], int),
-                )
-                for row in reader
-            ]
-    except FileNotFoundError:
-        raise UserError(f"{path}: not found; give a CSV with the columns {', '.join(COLUMNS)}") from None
+            twice = [name for name in COLUMNS if header.count(name) > 1]
+            if twice:
+                raise UserError(f"{path}: the column {twice[0]} stands twice; which one counts?")
+            rows = [_request(path, reader.line_num, row) for row in reader]
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; give a CSV with the columns {', '.join(COLUMNS)}") from None
+    except csv.Error as error:
+        raise UserError(f"{path}: not a readable CSV ({error})") from None
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
     if not rows:
@@ -55,13 +56,23 @@ def read_window_csv(path: Path | str, window_number: int) -> FrozenWindow:
     return FrozenWindow(path.stem, path.stem, window_number, np.array(time_s), np.array(prompt), np.array(output))
 
 
+def _request(path: Path, line: int, row: dict) -> tuple[float, int, int]:
+    if None in row:
+        raise UserError(f"{path}: line {line}: more values than columns ({row[None][0]!r} is too many)")
+    return (
+        _number(path, line, "arrival_s", row["arrival_s"], float),
+        _number(path, line, "prompt_tokens", row["prompt_tokens"], int),
+        _number(path, line, "output_tokens", row["output_tokens"], int),
+    )
+
+
 def _number(path: Path, line: int, column: str, text: str | None, kind: type) -> float | int:
     try:
-        value = kind(text)
-    except (TypeError, ValueError):
+        value = kind(text) if PLAIN_NUMBER.fullmatch(text or "") else math.nan
+    except ValueError:
         value = math.nan
-    if not math.isfinite(value) or (kind is int and value < 1):
-        allowed = "a whole number of at least 1" if kind is int else "a finite number of seconds"
+    if not math.isfinite(value) or (kind is int and not 1 <= value <= MAX_TOKENS):
+        allowed = f"a whole number from 1 to {MAX_TOKENS}" if kind is int else "a finite number of seconds"
         raise UserError(f"{path}: line {line}: {column} is {text!r}, must be {allowed}")
     return value
 

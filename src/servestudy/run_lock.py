@@ -4,6 +4,7 @@ Snakemake locks its folder too, but its message does not tell a killed run from 
 the clean-up to the user. So the process that runs the workflow leaves a record of itself beside the locks.
 """
 
+import fcntl
 import json
 import os
 import platform
@@ -46,6 +47,13 @@ def claim_run(folder: Path | str = ".snakemake") -> None:
     Raises UserError if another run is active here, or if that cannot be told.
     """
     folder = Path(folder)
+    folder.mkdir(exist_ok=True)
+    with (folder / "servestudy_claim").open("w") as claim:
+        fcntl.flock(claim, fcntl.LOCK_EX)  # two starts at the same moment: one after the other
+        _claim(folder)
+
+
+def _claim(folder: Path) -> None:
     locks = folder / "locks"
     locked = locks.is_dir() and any(locks.iterdir())
     record = _read(folder / RECORD)

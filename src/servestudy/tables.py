@@ -50,9 +50,9 @@ def read_table(path: Path | str, schema: pa.Schema) -> pa.Table:
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
-        raise UserError(f"{path}: not found; run `snakemake {path}` first") from None
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from None
+        raise UserError(f"{path}: not found; check the path, or make it with snakemake (README.md)") from None
+    except (pa.ArrowInvalid, OSError) as error:
+        raise UserError(f"{path}: not a readable Parquet file ({error}); if a run made it, delete that file") from None
     if not table.schema.equals(schema):
         raise UserError(
             f"{path}: its columns are {table.column_names}, expected {schema.names} (or other types); "

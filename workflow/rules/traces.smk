@@ -36,9 +36,10 @@ rule synthesize_trace:
 
 
 # No code among the inputs: the sha256 says what the file is, and it may be large.
+# update(): Snakemake must not delete a file that is there; the command checks it, and gets it only if it is missing.
 rule fetch_trace:
     output:
-        trace="data/raw/{trace}",
+        trace=update("data/raw/{trace}"),
     log:
         "<logs>/fetch_trace/{trace}.log",
     benchmark:

@@ -17,6 +17,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from servestudy.errors import UserError
 from servestudy.schedulers.protocol import ReplicaLimits, ReplicaView, Request, Scheduler
 
 MODEL = "published"
@@ -25,6 +26,8 @@ DRAIN_STEPS = 50_000
 """A run that never empties ends when this many steps have begun since the last arrival."""
 
 PUBLISHED_LIMITS = ReplicaLimits()
+MAX_TIME_S = 1e9
+"""Arrivals beyond this are refused: steps of 1 ms would no longer be told apart reliably."""
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +75,12 @@ class Outcome:
 
 
 def first_step_at(time_s: np.ndarray) -> np.ndarray:
-    """Index of the first step that starts at or after each time: the smallest k with time <= k * 0.001."""
+    """Index of the first step that starts at or after each time: the smallest k with time <= k * 0.001.
+
+    Raises UserError for times so late that steps of 1 ms are lost in a double's precision.
+    """
+    if len(time_s) and not np.max(time_s) < MAX_TIME_S:
+        raise UserError(f"an arrival lies at {np.max(time_s)} s after scaling, must be below {MAX_TIME_S:g} s")
     step = np.ceil(time_s / STEP_S).astype(np.int64)
     step -= (step - 1) * STEP_S >= time_s
     step += step * STEP_S < time_s
@@ -146,6 +154,8 @@ def run(
         view.joined = joined
         view.finished = finished
         action = scheduler.decide(view)
+        if action.valid_steps < 1:
+            raise ValueError(f"step {step}: valid_steps is {action.valid_steps}, must be at least 1")
 
         rejoined = []
         for request_id in action.preempt:

@@ -4,7 +4,8 @@ It comes from the cells of a run, or from anyone's long table with the columns s
 metric, value.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from servestudy.metrics import METRICS
 from servestudy.simulation import CELL_SCHEMA
 from servestudy.workload import REGIONS
 
-LONG_COLUMNS = ("source", "window_id", "region", "scheduler", "metric", "value")
+VALUE_COLUMNS = ("source", "window_id", "region", "scheduler", "metric", "value")
 METRIC_NAMES = tuple(metric.name for metric in METRICS)
 HIGHER_IS_BETTER = {metric.name: metric.higher_is_better for metric in METRICS}
 
@@ -90,13 +91,28 @@ class _Records:
 
 def _is_cells(path: Path) -> bool:
     if not path.is_file():
-        raise UserError(f"{path}: not found; give cells of a run or a table with the columns {', '.join(LONG_COLUMNS)}")
-    return path.suffix == ".parquet" and pq.read_schema(path).names == CELL_SCHEMA.names
+        raise UserError(
+            f"{path}: not found; give cells of a run or a table with the columns {', '.join(VALUE_COLUMNS)}"
+        )
+    with _named_if_unreadable(path):
+        return path.suffix == ".parquet" and pq.read_schema(path).names == CELL_SCHEMA.names
+
+
+@contextmanager
+def _named_if_unreadable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError) as error:
+        raise UserError(f"{path}: not a readable table ({error})") from None
 
 
 def _read_cells(paths: list[Path]) -> _Records:
     names = ["source", "window_id", "region", "scheduler", "window_number", "repetition", *METRIC_NAMES]
-    cells = pa.concat_tables([pq.read_table(path, columns=names) for path in paths]).to_pandas()
+    tables = []
+    for path in paths:
+        with _named_if_unreadable(path):
+            tables.append(pq.read_table(path, columns=names))
+    cells = pa.concat_tables(tables).to_pandas()
     cells = cells.sort_values(["window_number", "repetition"], kind="stable")
     return _Records(
         cells[["source", "window_id", "region", "scheduler"]], METRIC_NAMES, cells[list(METRIC_NAMES)].to_numpy()
@@ -104,13 +120,14 @@ def _read_cells(paths: list[Path]) -> _Records:
 
 
 def _read_long(path: Path) -> _Records:
-    if path.suffix == ".parquet":
-        table = pq.read_table(path).to_pandas()
-    else:
-        table = pd.read_csv(path, dtype={name: str for name in LONG_COLUMNS})
-    missing = [name for name in LONG_COLUMNS if name not in table.columns]
+    with _named_if_unreadable(path):
+        if path.suffix == ".parquet":
+            table = pq.read_table(path).to_pandas()
+        else:
+            table = pd.read_csv(path, dtype={name: str for name in VALUE_COLUMNS})
+    missing = [name for name in VALUE_COLUMNS if name not in table.columns]
     if missing:
-        raise UserError(f"{path}: no column {', '.join(missing)}; it must have {', '.join(LONG_COLUMNS)}")
+        raise UserError(f"{path}: no column {', '.join(missing)}; it must have {', '.join(VALUE_COLUMNS)}")
     if table.empty:
         raise UserError(f"{path}: the table has no row")
     value = pd.to_numeric(table["value"], errors="coerce").astype(float)
@@ -118,11 +135,11 @@ def _read_long(path: Path) -> _Records:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise UserError(f"{path}: row {row + 1}: value is {table['value'].iat[row]}, must be a number or nan")
-    for name in LONG_COLUMNS[:-1]:
+    for name in VALUE_COLUMNS[:-1]:
         if table[name].isna().any():
             row = int(np.flatnonzero(table[name].isna())[0])
             raise UserError(f"{path}: row {row + 1}: {name} is empty")
-    return _Records(table[list(LONG_COLUMNS[:-1])], None, value.to_numpy()[:, np.newaxis])
+    return _Records(table[list(VALUE_COLUMNS[:-1])], None, value.to_numpy()[:, np.newaxis])
 
 
 def _read_order(path: Path) -> list[str]:

@@ -148,7 +148,9 @@ class SlaiFaithful(ChunkedPrefillScheduler):
     def _steps_of_serving_all(self, kv_tokens: int, max_kv_tokens: int) -> int:
         """Further steps, the first of which starts with `kv_tokens`, that serve every decode with the same offset."""
         growth = len(self._tbt_s)
-        if not 0 < growth <= min(self.token_budget, self.decode_limit):
+        if not growth:
+            return UNTIL_EVENT
+        if growth > min(self.token_budget, self.decode_limit):
             return 0
         self._skipped_offset_s = self._offset_s(kv_tokens, max_kv_tokens)
         if self._is_crowded(kv_tokens, max_kv_tokens):

@@ -14,13 +14,15 @@ from servestudy.schedulers.published.greedy import GreedyScheduler
 from servestudy.schedulers.published.sorted_queue import SortedQueue
 
 
-def shortest_first(request: Request) -> tuple:
-    return (service_steps(request), request.arrival_s, request.request_id)
+def order_in_class(request: Request) -> tuple:
+    """Ascending key among requests of one class and weight: shortest first, longest first if the weight is negative."""
+    sign = (request.weight > 0) - (request.weight < 0)
+    return (sign * service_steps(request), request.arrival_s, request.request_id)
 
 
 class WeightedFairShare(GreedyScheduler):
     def reset(self) -> None:
-        # Within a class and weight the order is shortest first, whatever the shares.
+        # Within a class and weight the order does not depend on the shares.
         self._queues: dict[tuple[str, float], SortedQueue] = {}
         self._kind: dict[int, tuple[str, float]] = {}
 
@@ -42,7 +44,7 @@ class WeightedFairShare(GreedyScheduler):
     def decide(self, view: ReplicaView) -> Action:
         for request in view.joined:
             kind = self._kind[request.request_id] = (request.class_id, request.weight)
-            self._queues.setdefault(kind, SortedQueue(shortest_first)).add([request])
+            self._queues.setdefault(kind, SortedQueue(order_in_class)).add([request])
         action = super().decide(view)
         for request_id in action.admit:
             self._queues[self._kind.pop(request_id)].remove([request_id])
