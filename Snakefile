@@ -36,8 +36,11 @@ include: "workflow/rules/traces.smk"
 include: "workflow/rules/windows.smk"
 include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/portability.smk"
+include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/statistics.smk"
+include: "workflow/rules/claims.smk"
 include: "workflow/rules/figures.smk"
+include: "workflow/rules/tables.smk"
 include: "workflow/rules/release.smk"
 
 
@@ -52,6 +55,7 @@ rule all:
     input:
         rules.figures.input,
         rules.tables.input,
+        rules.claims.input,
         rules.write_manifest.output,
     message:
         "The run is complete: {input}"

@@ -45,6 +45,9 @@ def test_one_row_a_window_region_and_repetition(tmp_path):
     assert set(cells["synthesis_seed"]) == {900_000, 900_001}
     first, second = (cells[cells["repetition"] == r].drop(columns="repetition").reset_index(drop=True) for r in (0, 1))
     assert first.equals(second)
+    by_cell = cells.groupby(["window_id", "region"])["outcome_sha256"].nunique()
+    assert (by_cell == 1).all()  # repetitions of a cell agree
+    assert cells["outcome_sha256"].nunique() > 6  # and cells differ
 
 
 def test_a_scheduler_that_raises_is_named_with_its_cell(tmp_path):
@@ -53,7 +56,7 @@ def test_a_scheduler_that_raises_is_named_with_its_cell(tmp_path):
             raise RuntimeError("no such luck")
 
     with pytest.raises(UserError, match=r"scheduler bad failed in cell somewhere / somewhere_stage0_w00 / LOW / bad: "
-                                        r"RuntimeError: no such luck"):  # fmt: skip
+                                        r"RuntimeError: no such luck \(test_simulation.py, line \d+\)"):  # fmt: skip
         shard(tmp_path, Raises, "bad")
     assert not list(tmp_path.iterdir())
 

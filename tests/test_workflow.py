@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from servestudy.statistics.registry import ANALYSES
+from servestudy.plotting.registry import FIGURES
+from servestudy.statistics.registry import ANALYSES, VARIANT_ANALYSES
+from servestudy.tabulation.registry import TABLES, WINDOW_INDEX
+from servestudy.traces.registry import load_sources
 
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
-NEEDED = ("Snakefile", "config", "workflow", "profiles", "src", "environment.yml")
+NEEDED = ("Snakefile", "claims", "config", "workflow", "profiles", "src", "environment.yml")
 SMOKE = ("--configfile", "config/smoke.yaml", "--config", "windows={stage0: 1, extension: 1}")
 """The smoke run with half its windows, which halves the time of these tests and leaves all jobs in."""
 NOTHING = "Nothing to be done"
@@ -162,9 +165,12 @@ def test_one_core_two_cores_and_a_kill_in_between_make_no_difference(finished, r
 # What reruns, and what does not
 
 DOWNSTREAM_OF_CELLS = {
+    "simulate_slo": 3,
     "analyse_cells": len(ANALYSES),
-    "draw_tau_heatmap": 1,
-    "tabulate_tau": 1,
+    "analyse_variants": len(VARIANT_ANALYSES),
+    "draw_figure": len([figure for figure in FIGURES.values() if ANALYSES.keys() & figure.reads.keys()]),
+    "evaluate_claims": 1,
+    "write_table": len([table for table in TABLES.values() if WINDOW_INDEX not in table.reads]),
     "write_manifest": 1,
 }
 
@@ -172,9 +178,15 @@ DOWNSTREAM_OF_CELLS = {
 @pytest.mark.parametrize(
     ("edited", "expected"),
     [
-        ("schedulers/published/slai_faithful.py", {"simulate_cells": 3, **DOWNSTREAM_OF_CELLS}),
-        ("engine/fixed_step.py", {"calibrate_windows": 3, "simulate_cells": 39, **DOWNSTREAM_OF_CELLS}),
-        ("plotting/tau_heatmap.py", {"draw_tau_heatmap": 1, "write_manifest": 1}),
+        (
+            "schedulers/published/slai_faithful.py",
+            {"simulate_cells": 3, "simulate_window_sizes": 3, **DOWNSTREAM_OF_CELLS},
+        ),
+        (
+            "engine/fixed_step.py",
+            {"calibrate_windows": 3, "simulate_cells": 39, "simulate_window_sizes": 3, **DOWNSTREAM_OF_CELLS},
+        ),
+        ("plotting/tau_heatmap.py", {"draw_figure": 1, "write_manifest": 1}),
         ("errors.py", {}),
     ],
 )
@@ -196,16 +208,21 @@ def test_files_with_a_new_time_but_the_old_content_rerun_nothing(finished):
 
 def test_changed_title_redraws_only(finished):
     changed = planned(finished, *SMOKE, "title=synthetic again")
-    assert changed == {"draw_tau_heatmap": 1, "tabulate_tau": 1, "write_manifest": 1}
+    assert changed == {
+        "draw_figure": len(FIGURES),
+        "evaluate_claims": 1,
+        "write_table": len(TABLES),
+        "write_manifest": 1,
+    }
 
 
-def test_other_facts_about_a_source_rerun_nothing(finished):
+def test_other_facts_about_a_source_rewrite_their_table_only(finished):
     path = finished / "config/sources.tsv"
     before = path.read_text(encoding="utf-8")
     try:
         path.write_text(before.replace("servestudy, embedded traces", "servestudy, made traces"), encoding="utf-8")
         assert path.read_text(encoding="utf-8") != before
-        assert planned(finished, *SMOKE) == {}
+        assert planned(finished, *SMOKE) == {"write_table": 1, "write_manifest": 1}
     finally:
         path.write_text(before, encoding="utf-8")
 
@@ -218,8 +235,8 @@ def test_raw_traces_are_shared_by_runs(finished):
 
 def test_one_figure_by_name_makes_only_what_it_needs(finished):
     jobs = planned(finished, "figures/portability/tau_heatmap.svg")
-    assert jobs["draw_tau_heatmap"] == 1
-    assert not {"tabulate_tau", "index_windows", "write_manifest"} & jobs.keys()
+    assert jobs["draw_figure"] == 1
+    assert not {"write_table", "index_windows", "write_manifest"} & jobs.keys()
 
 
 def test_named_targets(finished):
@@ -283,3 +300,16 @@ def test_mirror_may_be_a_relative_path(project, shared, tmp_path, how):
     original = shared / "traces/azure_2023/AzureLLMInferenceTrace_code.csv"
     assert (folder / target).read_bytes() == original.read_bytes()
     assert planned(folder, target) == {}, "where a file came from is no reason to get it again"
+
+
+def test_a_verified_raw_trace_is_not_deleted_to_be_fetched_again(project, shared, tmp_path):
+    folder = copy_of(project, tmp_path / "forced")
+    source = load_sources(project / "config/sources.tsv")["azure_2023_conv"]
+    trace = source.raw_path("data/raw")
+    (folder / trace).parent.mkdir(parents=True)
+    shutil.copy(source.mirror_path(shared / "traces"), folder / trace)
+    call = (trace.as_posix(), "-f", "--cores", "1", "--configfile", "config/real.yaml")
+    assert snakemake(folder, *call).returncode == 0  # no mirror, and no need of a network
+    (folder / trace).write_text("not the trace")
+    assert snakemake(folder, *call).returncode == 1
+    assert (folder / trace).read_text() == "not the trace"  # named in the message, left alone

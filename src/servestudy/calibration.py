@@ -50,10 +50,11 @@ def fifo_violation_rate(workload: Workload, load_factor: float) -> float:
     return 1.0 if math.isnan(rate) else rate
 
 
-def calibrate(workload: Workload) -> Calibration:
+def calibrate(workload: Workload, threshold: float = VIOLATION_THRESHOLD) -> Calibration:
     """Find `lambda_ref` of an unscaled window by 30 halvings of the decades [-2, 4].
 
-    A window that violates at the lower end gets 10^-2, one that never violates 10^4.
+    `threshold` is the violation rate that is too much. A window that violates at the lower end gets 10^-2, one that
+    never violates 10^4.
     """
     factors: list[float] = []
     rates: list[float] = []
@@ -61,7 +62,7 @@ def calibrate(workload: Workload) -> Calibration:
     def violates(log10_factor: float) -> bool:
         factors.append(10**log10_factor)
         rates.append(fifo_violation_rate(workload, factors[-1]))
-        return rates[-1] >= VIOLATION_THRESHOLD
+        return rates[-1] >= threshold
 
     low, high = LOG10_LOWEST, LOG10_HIGHEST
     if violates(low):

@@ -12,7 +12,9 @@ from pathlib import Path
 
 from servestudy import __version__
 from servestudy.errors import UserError
-from servestudy.statistics.registry import ANALYSES, WORKLOAD_ANALYSES
+from servestudy.plotting.registry import FIGURES
+from servestudy.statistics.registry import ANALYSES, VARIANT_ANALYSES, WORKLOAD_ANALYSES
+from servestudy.tabulation.registry import TABLES
 
 SOURCES = "config/sources.tsv"
 
@@ -36,7 +38,14 @@ def freeze(args: argparse.Namespace) -> None:
 
     source = _one_of("source", args.source, load_sources(SOURCES))
     windows = freeze(
-        source, args.trace, args.out, args.index, args.stage0_windows, args.extension_windows, args.max_bad_share
+        source,
+        args.trace,
+        args.out,
+        args.index,
+        args.stage0_windows,
+        args.extension_windows,
+        args.max_bad_share,
+        args.longer,
     )
     print(f"{args.source}: {len(windows)} windows")
 
@@ -70,10 +79,37 @@ def simulate(args: argparse.Namespace) -> None:
     )
 
 
+def simulate_slo(args: argparse.Namespace) -> None:
+    from servestudy.calibration import read_lambda_ref
+    from servestudy.slo_variants import simulate_variants
+    from servestudy.windows.frozen import read_windows
+
+    windows, lambda_ref = read_windows(args.windows), read_lambda_ref(args.calibration)
+    simulate_variants(windows, lambda_ref, args.cells, args.schedulers, dict(args.out))
+
+
+def simulate_window_sizes(args: argparse.Namespace) -> None:
+    from servestudy.window_sizes import simulate_sizes
+    from servestudy.workload import REGIONS
+
+    for region in args.regions:
+        _one_of("region", region, REGIONS)
+    simulate_sizes(args.windows, args.schedulers, args.regions, dict(args.out))
+
+
 def statistics(args: argparse.Namespace) -> None:
     from servestudy.statistics.registry import run_analysis
 
     run_analysis(args.analysis, args.cells, args.schedulers, args.window_order, args.window_index, args.out)
+
+
+def sensitivity(args: argparse.Namespace) -> None:
+    from servestudy.statistics.registry import run_variant_analysis
+
+    variants: dict[int, list[Path]] = {}
+    for number, path in args.variants:
+        variants.setdefault(number, []).append(path)
+    run_variant_analysis(args.analysis, args.cells, variants, args.schedulers, args.reversals, args.out)
 
 
 def workload(args: argparse.Namespace) -> None:
@@ -82,16 +118,26 @@ def workload(args: argparse.Namespace) -> None:
     run_workload_analysis(args.analysis, args.windows, args.window_index, args.out)
 
 
-def tau_heatmap(args: argparse.Namespace) -> None:
-    from servestudy.plotting.tau_heatmap import draw
+def figure(args: argparse.Namespace) -> None:
+    from servestudy.plotting.registry import draw_figure
 
-    draw(args.agreement, args.title, args.out)
+    draw_figure(args.figure, dict(args.tables), args.title, args.model, args.out)
 
 
-def tau_by_region(args: argparse.Namespace) -> None:
-    from servestudy.tabulation.tau_by_region import tabulate
+def table(args: argparse.Namespace) -> None:
+    from servestudy.tabulation.registry import write_csv_table
 
-    tabulate(args.agreement, args.title, args.out)
+    write_csv_table(args.table, dict(args.tables), args.title, args.model, args.out)
+
+
+def claims(args: argparse.Namespace) -> None:
+    from servestudy.claims import tables_by_name, tables_of_run, write_claims
+
+    if args.run_dir:
+        models = {model: tables_of_run(args.run_dir, model) for model in args.models}
+    else:
+        models = {"published": tables_by_name(args.tables)}
+    write_claims(args.claims, models, args.title, args.out)
 
 
 def manifest(args: argparse.Namespace) -> None:
@@ -111,20 +157,23 @@ def cell(args: argparse.Namespace) -> None:
     from servestudy.calibration import read_lambda_ref
     from servestudy.schedulers.registry import make_scheduler
     from servestudy.simulation import simulate_window
+    from servestudy.traces.registry import load_sources
     from servestudy.windows.frozen import read_windows
     from servestudy.workload import REGIONS
 
+    _one_of("source", args.source, load_sources(SOURCES))
+    _one_of("region", args.region, REGIONS)
+    make_scheduler(args.scheduler)  # an unknown name is told before any work
     results = Path("results") / args.run
     windows = {window.window_id: window for window in read_windows(results / f"windows/{args.source}.parquet")}
     window_id = args.window
     if window_id.isdecimal():
         window_id = next((key for key, window in windows.items() if window.number == int(window_id)), window_id)
     window = _one_of("window", window_id, windows)
-    _one_of("region", args.region, REGIONS)
     lambda_ref = read_lambda_ref(results / f"calibration/published/{args.source}.parquet")[window_id]
     make = partial(make_scheduler, args.scheduler)
-    rows = simulate_window(window, lambda_ref, args.scheduler, make, repetitions=1)
-    for name, value in next(row for row in rows if row["region"] == args.region).items():
+    (row,) = simulate_window(window, lambda_ref, args.scheduler, make, repetitions=1, regions=[args.region])
+    for name, value in row.items():
         print(f"{name:36s} {value!r}" if isinstance(value, float) else f"{name:36s} {value}")
 
 
@@ -143,10 +192,39 @@ def _one_of(what: str, name: str, known: dict):
 
 
 def _load_factor(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < float("inf"):
         raise argparse.ArgumentTypeError(f"{text} is not a positive number")
     return value
+
+
+def _whole_number(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number, 0 or more")
+    return int(text)
+
+
+def _positive_number(text: str) -> int:
+    if not _whole_number(text):
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number, 1 or more")
+    return int(text)
+
+
+def _named_file(text: str) -> tuple[str, Path]:
+    name, equals, file = text.partition("=")
+    if not (name and equals and file):
+        raise argparse.ArgumentTypeError(f"found {text!r}, must be NAME=FILE")
+    return name, Path(file)
+
+
+def _numbered_file(text: str) -> tuple[int, Path]:
+    number, file = _named_file(text)
+    if not number.isdecimal() or int(number) == 0:
+        raise argparse.ArgumentTypeError(f"found {text!r}, must be NUMBER=FILE with a whole number, 1 or more")
+    return int(number), file
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -185,7 +263,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     sub = command("panel", panel, "run a window file through all regions and schedulers; write a long table")
     sub.add_argument("window", type=Path, help="CSV with the columns index, arrival_s, prompt_tokens, output_tokens")
-    sub.add_argument("--window-number", type=int, required=True, help="number that seeds the prediction noise")
+    sub.add_argument(
+        "--window-number", type=_whole_number, required=True, help="number that seeds the prediction noise"
+    )
     sub.add_argument("--lambda-ref", type=_load_factor, help="reference load factor (default: calibrate the window)")
     model_option(sub)
     sub.add_argument(
@@ -209,11 +289,16 @@ def build_parser() -> argparse.ArgumentParser:
     sub = command("freeze", freeze, "cut the study's windows out of a raw trace")
     sub.add_argument("--source", required=True)
     sub.add_argument("--trace", type=Path, required=True, help="raw trace file")
-    sub.add_argument("--stage0-windows", type=int, required=True, help="windows by the first sampling rule, at most")
-    sub.add_argument("--extension-windows", type=int, required=True, help="windows by the second rule, at most")
+    sub.add_argument(
+        "--stage0-windows", type=_positive_number, required=True, help="windows by the first sampling rule, at most"
+    )
+    sub.add_argument(
+        "--extension-windows", type=_whole_number, required=True, help="windows by the second rule, at most"
+    )
     sub.add_argument("--max-bad-share", type=float, required=True, help="stop where more rows than this are malformed")
     sub.add_argument("--out", type=Path, required=True, help="window table (Parquet)")
     sub.add_argument("--index", type=Path, required=True, help="window index (CSV)")
+    sub.add_argument("--longer", type=Path, help="second window table, each window with the requests that follow it")
 
     sub = command("window-index", window_index, "join the window indexes of several sources")
     sub.add_argument("files", nargs="+", type=Path)
@@ -229,8 +314,25 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--scheduler", required=True)
     sub.add_argument("--windows", type=Path, required=True)
     sub.add_argument("--calibration", type=Path, required=True)
-    sub.add_argument("--repetitions", type=int, required=True, help="runs of each cell, compared bit for bit")
+    sub.add_argument(
+        "--repetitions", type=_positive_number, required=True, help="runs of each cell, compared bit for bit"
+    )
     sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("simulate-slo", simulate_slo, "run a source's cells again under other SLO multipliers")
+    model_option(sub)
+    sub.add_argument("--windows", type=Path, required=True)
+    sub.add_argument("--calibration", type=Path, required=True)
+    sub.add_argument("--cells", nargs="+", type=Path, required=True, help="the run's own cells of the source")
+    sub.add_argument("--schedulers", nargs="+", required=True)
+    sub.add_argument("--out", nargs="+", type=_numbered_file, required=True, metavar="MULTIPLIER=FILE")
+
+    sub = command("simulate-window-sizes", simulate_window_sizes, "run a source's cells with other requests per window")
+    model_option(sub)
+    sub.add_argument("--windows", type=Path, required=True, help="window table that `freeze --longer` wrote")
+    sub.add_argument("--schedulers", nargs="+", required=True)
+    sub.add_argument("--regions", nargs="+", required=True, help="load regions")
+    sub.add_argument("--out", nargs="+", type=_numbered_file, required=True, metavar="REQUESTS=FILE")
 
     sub = command("statistics", statistics, "analyse the cells of a run, or anyone's values by window")
     sub.formatter_class = argparse.RawDescriptionHelpFormatter
@@ -252,6 +354,23 @@ def build_parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--out", type=Path, required=True)
 
+    sub = command("sensitivity", sensitivity, "compare a run with its variants: other SLOs, other window sizes")
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter
+    sub.epilog = "analyses:\n" + "\n".join(f"  {name:24s}{item.text}" for name, item in VARIANT_ANALYSES.items())
+    sub.add_argument("analysis", choices=VARIANT_ANALYSES, metavar="ANALYSIS", help="one of those listed below")
+    sub.add_argument("--cells", nargs="+", type=Path, required=True, help="cells of the run, or tables as `statistics`")
+    sub.add_argument(
+        "--variants",
+        nargs="+",
+        type=_numbered_file,
+        required=True,
+        metavar="NUMBER=FILE",
+        help="cells or tables of a variant, named by its SLO multiplier or requests per window; repeat the number",
+    )
+    sub.add_argument("--schedulers", nargs="+", help="schedulers to analyse (default: all that have values)")
+    sub.add_argument("--reversals", type=Path, help="table of the analysis `reversals` of the run (slo_persistence)")
+    sub.add_argument("--out", type=Path, required=True)
+
     sub = command("workload", workload, "analyse the windows themselves: features, separability, distances")
     sub.formatter_class = argparse.RawDescriptionHelpFormatter
     sub.epilog = "analyses:\n" + "\n".join(f"  {name:24s}{item.text}" for name, item in WORKLOAD_ANALYSES.items())
@@ -260,16 +379,41 @@ def build_parser() -> argparse.ArgumentParser:
     sub.add_argument("--window-index", type=Path, required=True, help="window index (CSV) that lists their windows")
     sub.add_argument("--out", type=Path, required=True)
 
-    figures = command("figure", None, "draw a figure").add_subparsers(metavar="FIGURE", required=True)
-    sub = command("tau_heatmap", tau_heatmap, "tau-b of the ANWG rankings, source pairs by regions", figures)
-    sub.add_argument("--agreement", type=Path, required=True)
+    sub = command("figure", figure, "draw a figure")
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter
+    sub.epilog = "figures, and the tables that each needs:\n" + "\n".join(
+        f"  {name:28s}{item.text}\n{'':30s}[{', '.join(item.reads)}]" for name, item in FIGURES.items()
+    )
+    sub.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="one of those listed below")
+    sub.add_argument(
+        "--tables", nargs="+", type=_named_file, required=True, metavar="NAME=FILE", help="tables of analyses"
+    )
     sub.add_argument("--title", required=True, help="what the figure says about its traces")
+    sub.add_argument("--model", required=True, help="engine model, as the figure names it")
     sub.add_argument("--out", nargs="+", type=Path, required=True, help="files to write: .svg, .pdf, .png")
 
-    tables = command("table", None, "write a table").add_subparsers(metavar="TABLE", required=True)
-    sub = command("tau_by_region", tau_by_region, "mean, smallest and largest tau-b by region", tables)
-    sub.add_argument("--agreement", type=Path, required=True)
+    sub = command("table", table, "write a table as CSV")
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter
+    sub.epilog = "tables, and what each needs:\n" + "\n".join(
+        f"  {name:28s}{item.text}\n{'':30s}[{', '.join(item.reads)}]" for name, item in TABLES.items()
+    )
+    sub.add_argument("table", choices=TABLES, metavar="TABLE", help="one of those listed below")
+    sub.add_argument(
+        "--tables", nargs="+", type=_named_file, required=True, metavar="NAME=FILE", help="tables that it is made of"
+    )
     sub.add_argument("--title", required=True, help="what the table says about its traces")
+    sub.add_argument("--model", required=True, help="engine model, as the table names it")
+    sub.add_argument("--out", type=Path, required=True)
+
+    sub = command("claims", claims, "set a study's claims beside the values of a run, with verdicts")
+    sub.add_argument("--claims", type=Path, default=Path("claims/portability.yaml"), help="default: %(default)s")
+    given = sub.add_mutually_exclusive_group(required=True)
+    given.add_argument("--run-dir", type=Path, help="folder of a run, as results/embedded")
+    given.add_argument(
+        "--tables", nargs="+", type=_named_file, metavar="NAME=FILE", help="tables of the published model"
+    )
+    sub.add_argument("--models", nargs="+", default=["published"], help="engine models of the run (default: published)")
+    sub.add_argument("--title", required=True, help="what the claims table says about its traces")
     sub.add_argument("--out", type=Path, required=True)
 
     sub = command("manifest", manifest, "write the content hashes of a run's outputs")
@@ -291,6 +435,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"servestudy: {error}", file=sys.stderr)
         return 1
     except BrokenPipeError:
+        return 1
+    except OSError as error:  # a folder for a file, a full disk, no permission
+        print(f"servestudy: {error.filename or 'input or output'}: {error.strerror or error}", file=sys.stderr)
         return 1
     return 0
 

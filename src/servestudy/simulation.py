@@ -1,7 +1,9 @@
 """The cells of one shard: one source and scheduler, all windows, regions and repetitions."""
 
 import hashlib
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -54,17 +56,63 @@ def outcome_hash(outcome: Outcome) -> str:
     return hashlib.sha256(events.astype("<i8").tobytes()).hexdigest()
 
 
-def simulate_cell(workload: Workload, load_factor: float, scheduler: Scheduler) -> dict[str, float | int | str]:
-    """Metrics, telemetry and outcome hash of one cell, by name. `workload` is the unscaled window."""
-    scaled = rescale(workload, load_factor)
-    outcome = run(scaled.requests(), scaled.output_tokens.tolist(), scheduler)
+def measure(outcome: Outcome, scaled: Workload) -> dict[str, float | int | str]:
+    """Metrics, telemetry and outcome hash of one run on a scaled window, by name."""
     return cell_metrics(outcome, scaled) | asdict(outcome.telemetry) | {"outcome_sha256": outcome_hash(outcome)}
 
 
+def simulate_cell(workload: Workload, load_factor: float, scheduler: Scheduler) -> dict[str, float | int | str]:
+    """`measure` of one cell. `workload` is the unscaled window."""
+    scaled = rescale(workload, load_factor)
+    return measure(run(scaled.requests(), scaled.output_tokens.tolist(), scheduler), scaled)
+
+
+@contextmanager
+def failures_named(cell: str, name: str) -> Iterator[None]:
+    """Turn an exception of a scheduler into a UserError that names it and the cell."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise UserError(
+            f"scheduler {name} failed in cell {cell}: {type(error).__name__}: {error} "
+            f"({Path(place.filename).name}, line {place.lineno})"
+        ) from error
+
+
+def cell_name(window: FrozenWindow, region: str, name: str) -> str:
+    return f"{window.source} / {window.window_id} / {region} / {name}"
+
+
+def cell_row(
+    window: FrozenWindow, region: str, name: str, repetition: int, load_factor: float, measured: dict
+) -> dict[str, float | int | str]:
+    """A row of CELL_SCHEMA."""
+    return {
+        "model": MODEL,
+        "source": window.source,
+        "window_id": window.window_id,
+        "window_number": window.number,
+        "region": region,
+        "scheduler": name,
+        "repetition": repetition,
+        "load_factor": load_factor,
+        "synthesis_seed": NOISE_SEED_BASE + window.number,
+        **measured,
+    }
+
+
 def simulate_window(
-    window: FrozenWindow, lambda_ref: float, name: str, make: Callable[[], Scheduler], repetitions: int
+    window: FrozenWindow,
+    lambda_ref: float,
+    name: str,
+    make: Callable[[], Scheduler],
+    repetitions: int,
+    regions: Iterable[str] = REGIONS,
 ) -> list[dict]:
-    """Rows of CELL_SCHEMA (without the model) for one window: repetitions in order, regions innermost.
+    """Rows of CELL_SCHEMA for one window: repetitions in order, regions innermost.
 
     Each repetition starts from the frozen rows, with a new scheduler for each cell. Raises UserError that names the
     cell if the scheduler raises, or if repetitions differ in any bit.
@@ -73,32 +121,25 @@ def simulate_window(
     first: dict[str, dict] = {}
     for repetition in range(repetitions):
         workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
-        for region, multiplier in REGIONS.items():
-            load_factor = lambda_ref * multiplier
-            cell = f"{window.source} / {window.window_id} / {region} / {name}"
-            try:
+        for region in regions:
+            load_factor = lambda_ref * REGIONS[region]
+            cell = cell_name(window, region, name)
+            with failures_named(cell, name):
                 measured = simulate_cell(workload, load_factor, make())
-            except Exception as error:
-                raise UserError(f"scheduler {name} failed in cell {cell}: {type(error).__name__}: {error}") from error
             if repr(first.setdefault(region, measured)) != repr(measured):
                 raise UserError(
                     f"cell {cell}: repetition {repetition} differs from repetition 0, so {name} is not deterministic; "
                     "look for state that reset() does not clear, for random numbers without a seed, or for sets"
                 )
-            rows.append(
-                {
-                    "source": window.source,
-                    "window_id": window.window_id,
-                    "window_number": window.number,
-                    "region": region,
-                    "scheduler": name,
-                    "repetition": repetition,
-                    "load_factor": load_factor,
-                    "synthesis_seed": NOISE_SEED_BASE + window.number,
-                    **measured,
-                }
-            )
+            rows.append(cell_row(window, region, name, repetition, load_factor, measured))
     return rows
+
+
+def require_calibration(windows: list[FrozenWindow], lambda_ref: dict[str, float]) -> None:
+    """Raise UserError if a window has no reference load."""
+    missing = [window.window_id for window in windows if window.window_id not in lambda_ref]
+    if missing:
+        raise UserError(f"no calibration for {', '.join(missing)}; run `snakemake --forcerun calibrate_windows`")
 
 
 def simulate_shard(
@@ -113,11 +154,9 @@ def simulate_shard(
 
     `lambda_ref` is by window id. Raises UserError as `simulate_window`, or if a window has no calibration.
     """
-    missing = [window.window_id for window in windows if window.window_id not in lambda_ref]
-    if missing:
-        raise UserError(f"no calibration for {', '.join(missing)}; run `snakemake --forcerun calibrate_windows`")
+    require_calibration(windows, lambda_ref)
     rows = [
-        {"model": MODEL, **row}
+        row
         for window in progress(windows, len(windows), f"{name}, windows")
         for row in simulate_window(window, lambda_ref[window.window_id], name, make, repetitions)
     ]

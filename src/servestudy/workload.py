@@ -100,12 +100,13 @@ def synthesise(
     )
 
 
-def rescale(workload: Workload, load_factor: float) -> Workload:
+def rescale(workload: Workload, load_factor: float, slack_ratio: float = 1.0) -> Workload:
     """Divide the gaps between arrivals, and the slack before each deadline, by `load_factor` (> 0).
 
     Arrivals are a running float sum of scaled gaps. Always scale the unscaled window: factors do not chain.
+    `slack_ratio` multiplies the slack: another definition of the SLO than the study's, whose ratio is 1.
     """
     gaps = np.maximum(0.0, np.diff(workload.arrival_s)) / load_factor
     arrival = np.concatenate(([0.0], np.cumsum(gaps)))
     slack = np.maximum(0.0, workload.deadline_s - workload.arrival_s)
-    return replace(workload, arrival_s=arrival, deadline_s=arrival + slack / load_factor)
+    return replace(workload, arrival_s=arrival, deadline_s=arrival + slack * slack_ratio / load_factor)

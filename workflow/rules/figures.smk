@@ -1,58 +1,55 @@
-# Figures and tables. Those of the default run are in figures/ and tables/, those of another run in results/<run>/.
+# Figures. Those of the default run are in figures/, those of another run in results/<run>/.
 
 
-rule draw_tau_heatmap:
+from servestudy.plotting.registry import FIGURES
+
+DRAWN_MODEL = CONFIG["models"][0]
+
+
+def figure_tables(wildcards):
+    """The analysis tables that a figure reads, by name: of the drawn model, or of the windows alone."""
+    return {
+        table: (
+            f"<results>/statistics/{DRAWN_MODEL}/{table}.parquet"
+            if table in ANALYSES
+            else f"<results>/statistics/{table}.parquet"
+        )
+        for table in FIGURES[wildcards.figure].reads
+    }
+
+
+rule draw_figure:
     input:
-        agreement="<results>/statistics/published/agreement.parquet",
-        code=code("servestudy.plotting.tau_heatmap"),
+        unpack(figure_tables),
+        code=lambda wildcards: code(FIGURES[wildcards.figure].module),
         style=package_file("plotting/servestudy.mplstyle"),
     output:
-        svg="<figures>/portability/tau_heatmap.svg",
-        pdf="<figures>/portability/tau_heatmap.pdf",
+        svg="<figures>/portability/{figure}.svg",
+        pdf="<figures>/portability/{figure}.pdf",
     log:
-        "<logs>/draw_tau_heatmap.log",
+        "<logs>/draw_figure/{figure}.log",
     benchmark:
-        "<benchmarks>/draw_tau_heatmap.tsv"
+        "<benchmarks>/draw_figure/{figure}.tsv"
+    wildcard_constraints:
+        figure=one_of(FIGURES),
     conda:
         "../../environment.yml"
     threads: 1
     params:
+        tables=lambda wildcards, input: [
+            f"{table}={input[table]}" for table in FIGURES[wildcards.figure].reads
+        ],
         title=CONFIG["title"],
+        model=DRAWN_MODEL,
     message:
         "Draw {output.svg}"
     shell:
-        "servestudy figure tau_heatmap --agreement {input.agreement} --title {params.title:q}"
-        " --out {output.svg} {output.pdf} > {log} 2>&1"
-
-
-rule tabulate_tau:
-    input:
-        agreement="<results>/statistics/published/agreement.parquet",
-        code=code("servestudy.tabulation.tau_by_region"),
-    output:
-        csv="<tables>/portability/tau_by_region.csv",
-    log:
-        "<logs>/tabulate_tau.log",
-    benchmark:
-        "<benchmarks>/tabulate_tau.tsv"
-    conda:
-        "../../environment.yml"
-    threads: 1
-    params:
-        title=CONFIG["title"],
-    message:
-        "Write {output.csv}"
-    shell:
-        "servestudy table tau_by_region --agreement {input.agreement} --title {params.title:q}"
-        " --out {output.csv} > {log} 2>&1"
+        "servestudy figure {wildcards.figure} --tables {params.tables} --title {params.title:q}"
+        " --model {params.model} --out {output.svg} {output.pdf} > {log} 2>&1"
 
 
 rule figures:
     input:
-        "<figures>/portability/tau_heatmap.svg",
-        "<figures>/portability/tau_heatmap.pdf",
-
-
-rule tables:
-    input:
-        "<tables>/portability/tau_by_region.csv",
+        expand(
+            "<figures>/portability/{figure}.{ext}", figure=FIGURES, ext=["svg", "pdf"]
+        ),

@@ -8,6 +8,9 @@ rule write_manifest:
             source=CONFIG["sources"],
             ext=["parquet", "csv"],
         ),
+        longer=expand(
+            "<results>/windows/longer/{source}.parquet", source=CONFIG["sources"]
+        ),
         index="<results>/windows/index.csv",
         calibration=expand(
             "<results>/calibration/{model}/{source}.parquet",
@@ -15,9 +18,11 @@ rule write_manifest:
             source=CONFIG["sources"],
         ),
         cells=rules.cells.input,
+        variants=rules.variants.input,
         statistics=rules.statistics.input,
         figures=rules.figures.input,
         tables=rules.tables.input,
+        claims=rules.claims.input,
         code=code("servestudy.manifest"),
     output:
         manifest="<results>/manifest.json",
@@ -29,5 +34,6 @@ rule write_manifest:
     message:
         "Write the content hashes of all outputs to {output.manifest}"
     shell:
-        "servestudy manifest --out {output.manifest} {input.windows} {input.index} {input.calibration}"
-        " {input.cells} {input.statistics} {input.figures} {input.tables} > {log} 2>&1"
+        "servestudy manifest --out {output.manifest} {input.windows} {input.longer} {input.index} {input.calibration}"
+        " {input.cells} {input.variants} {input.statistics} {input.figures} {input.tables}"
+        " {input.claims} > {log} 2>&1"

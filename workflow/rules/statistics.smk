@@ -77,6 +77,6 @@ rule statistics:
         expand(
             "<results>/statistics/{model}/{analysis}.parquet",
             model=CONFIG["models"],
-            analysis=ANALYSES,
+            analysis=[*ANALYSES, *VARIANT_ANALYSES],
         ),
         expand("<results>/statistics/{analysis}.parquet", analysis=WORKLOAD_ANALYSES),

@@ -8,6 +8,7 @@ rule freeze_windows:
     output:
         windows="<results>/windows/{source}.parquet",
         index="<results>/windows/{source}.csv",
+        longer="<results>/windows/longer/{source}.parquet",
     log:
         "<logs>/freeze_windows/{source}.log",
     benchmark:
@@ -26,7 +27,7 @@ rule freeze_windows:
         "servestudy freeze --source {wildcards.source} --trace {input.trace}"
         " --stage0-windows {params.stage0} --extension-windows {params.extension}"
         " --max-bad-share {params.max_bad_share}"
-        " --out {output.windows} --index {output.index} > {log} 2>&1"
+        " --out {output.windows} --index {output.index} --longer {output.longer} > {log} 2>&1"
 
 
 rule index_windows:

@@ -20,6 +20,20 @@ class Analysis:
     reads_families: bool = False  # mechanism families of the registered schedulers
 
 
+@dataclass(frozen=True)
+class VariantAnalysis:
+    """An analysis of the run's values beside those of its variants: `analyse(values, {number: values})`.
+
+    If it `reads_outcomes`, these are outcomes; if it `reads_reversals`, the first is the table of that analysis.
+    """
+
+    module: str
+    text: str
+    variants: str  # which: a key of VARIANTS
+    reads_outcomes: bool = False
+    reads_reversals: bool = False
+
+
 ANALYSES = {
     "ranking": Analysis(
         "servestudy.statistics.ranking",
@@ -129,6 +143,38 @@ WORKLOAD_ANALYSES = {
     ),
 }
 
+VARIANTS = {"slo": "SLO multiplier", "window_sizes": "requests per window"}  # what the number of a variant is
+
+VARIANT_ANALYSES = {
+    "slo_agreement": VariantAnalysis(
+        "servestudy.statistics.slo_agreement",
+        "tau-b, rho and best scheduler under another SLO multiplier against those at 20, with intervals",
+        "slo",
+    ),
+    "slo_persistence": VariantAnalysis(
+        "servestudy.statistics.slo_persistence",
+        "what becomes of the supported reversals under another SLO multiplier",
+        "slo",
+        reads_reversals=True,
+    ),
+    "slo_deadline_users": VariantAnalysis(
+        "servestudy.statistics.slo_deadline_users",
+        "schedulers that serve requests at other times under another SLO multiplier; needs cells",
+        "slo",
+        reads_outcomes=True,
+    ),
+    "window_size": VariantAnalysis(
+        "servestudy.statistics.window_size",
+        "tau-b and rho of each pair of sources by requests per window, with intervals",
+        "window_sizes",
+    ),
+    "window_size_spread": VariantAnalysis(
+        "servestudy.statistics.window_size_spread",
+        "distance of the schedulers and stability of their ranking by requests per window, with intervals",
+        "window_sizes",
+    ),
+}
+
 
 def run_analysis(name: str, cells: list, schedulers: list[str] | None, window_order, window_index, out) -> None:
     """Load window values, analyse them and write the table.
@@ -163,3 +209,28 @@ def run_workload_analysis(name: str, windows: list, window_index, out) -> None:
 
     module = import_module(WORKLOAD_ANALYSES[name].module)
     write_frame(module.analyse(read_all(windows), read_strata(window_index)), module.SCHEMA, out)
+
+
+def run_variant_analysis(
+    name: str, cells: list, variants: dict[int, list], schedulers: list[str] | None, reversals, out
+) -> None:
+    """Load the run's values and those of its variants, analyse them and write the table.
+
+    Raises UserError as `load_variants` and `read_outcomes` do, or if the analysis needs `reversals` and there are none.
+    """
+    from servestudy.errors import UserError
+    from servestudy.statistics.outcomes import read_outcomes
+    from servestudy.statistics.reversals import SCHEMA as REVERSALS
+    from servestudy.statistics.variants import load_variants
+    from servestudy.tables import read_table, write_frame
+
+    analysis = VARIANT_ANALYSES[name]
+    module = import_module(analysis.module)
+    reference, others = load_variants(cells, variants, schedulers, same_windows=analysis.variants == "slo")
+    if analysis.reads_outcomes:
+        reference, others = read_outcomes(cells), {number: read_outcomes(variants[number]) for number in others}
+    elif analysis.reads_reversals:
+        if reversals is None:
+            raise UserError(f"{name} needs --reversals, the table that `servestudy statistics reversals` writes")
+        reference = read_table(reversals, REVERSALS).to_pandas()
+    write_frame(module.analyse(reference, others), module.SCHEMA, out)

@@ -21,6 +21,8 @@ from servestudy.windows.descriptors import descriptors
 from servestudy.windows.frozen import WINDOW_SCHEMA
 from servestudy.windows.sampling import WINDOW_REQUESTS, Window, plan_windows
 
+LONGER_REQUESTS = 2 * WINDOW_REQUESTS
+
 SPOOL_ROW = np.dtype([("time_s", "<f8"), ("prompt_tokens", "<i4"), ("output_tokens", "<i4")])
 
 
@@ -32,8 +34,12 @@ def freeze(
     stage0_windows: int,
     extension_windows: int,
     max_bad_share: float,
+    out_longer: Path | str | None = None,
 ) -> list[Window]:
     """Write a source's window table (`WINDOW_SCHEMA`) and window index (one row a window).
+
+    `out_longer`: another window table, each window with the rows that follow, LONGER_REQUESTS in all or up to the end
+    of the trace.
 
     One pass over the raw file. The windows depend on the number of valid rows, so the columns are spooled
     (16 bytes a row) to an unnamed file beside the output and cut there: memory does not grow with the trace.
@@ -56,7 +62,10 @@ def freeze(
                 extension_windows,
             )
             spooled = np.memmap(spool, SPOOL_ROW, mode="r")
-            cuts = [np.array(spooled[window.start_row :][:WINDOW_REQUESTS]) for window in windows]
+            longer = [np.array(spooled[window.start_row :][:LONGER_REQUESTS]) for window in windows]
+        cuts = [cut[:WINDOW_REQUESTS] for cut in longer]
+        if out_longer is not None:
+            write_table(_table(source, windows, longer), WINDOW_SCHEMA, out_longer)
         write_table(_table(source, windows, cuts), WINDOW_SCHEMA, out_parquet)
         index = [_index_row(source, trace, window, cut) for window, cut in zip(windows, cuts, strict=True)]
         _write_csv(out_index_csv, list(index[0]), [list(row.values()) for row in index])
@@ -123,14 +132,15 @@ def _compare(source: Source, trace: TraceFile) -> None:
 
 def _table(source: Source, windows: list[Window], cuts: list[np.ndarray]) -> pa.Table:
     rows = np.concatenate(cuts)
-    position = np.tile(np.arange(WINDOW_REQUESTS), len(windows))
+    lengths = [len(cut) for cut in cuts]
+    position = np.concatenate([np.arange(length) for length in lengths])
     return pa.table(
         [
             pa.array([source.id] * len(rows)),
-            pa.array([window.window_id for window in windows for _ in range(WINDOW_REQUESTS)]),
-            np.repeat([window.number for window in windows], WINDOW_REQUESTS),
+            pa.array(np.repeat([window.window_id for window in windows], lengths)),
+            np.repeat([window.number for window in windows], lengths),
             position,
-            np.repeat([window.start_row for window in windows], WINDOW_REQUESTS) + position,
+            np.repeat([window.start_row for window in windows], lengths) + position,
             rows["time_s"].copy(),
             rows["prompt_tokens"].copy(),
             rows["output_tokens"].copy(),
@@ -153,6 +163,10 @@ def _index_row(source: Source, trace: TraceFile, window: Window, cut: np.ndarray
         "sampling_seed": window.sampling_seed,
         "skip_rows": source.skip_rows,
         "valid_rows": trace.valid_rows,
+        "zero_token_rows": trace.zero_token_rows,
+        "malformed_rows": trace.malformed_rows,
+        "first_malformed_line": trace.first_malformed[0].line if trace.first_malformed else "",
+        "backward_times": trace.backward_times,
         "start_row": window.start_row,
         "request_count": len(cut),
         "time_s_min": float(cut["time_s"].min()),

@@ -1,0 +1,1 @@
+"""What computes the claims' values from a run: one function a kind of claim, found by name in `registry`."""

@@ -1,0 +1,149 @@
+"""The figures by name. Each reads columns of analysis tables and nothing else."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from servestudy.errors import UserError
+
+
+@dataclass(frozen=True)
+class Figure:
+    """`module` has the function `draw(tables, context)`, which returns a matplotlib figure.
+
+    `reads` names the analyses whose tables it needs, with the columns: the tables that it gets have these alone.
+    """
+
+    module: str
+    text: str
+    reads: dict[str, tuple[str, ...]]
+
+
+FIGURES = {
+    "tau_heatmap": Figure(
+        "servestudy.plotting.tau_heatmap",
+        "tau-b of the ANWG rankings, source pairs by regions",
+        {"agreement": ("metric", "region", "source_x", "source_y", "tau_b", "n_schedulers")},
+    ),
+    "reversal_matrix": Figure(
+        "servestudy.plotting.reversal_matrix",
+        "pairs of schedulers in each reversal class, by region",
+        {"reversals": ("rule", "metric", "region", "reversal_class")},
+    ),
+    "sample_complexity": Figure(
+        "servestudy.plotting.sample_complexity",
+        "how often a draw of windows recovers the ranking, by number of windows",
+        {"sample_complexity": ("source", "metric", "rule", "criterion", "n_windows", "n_draws", "probability")},
+    ),
+    "tau_intervals": Figure(
+        "servestudy.plotting.tau_intervals",
+        "tau-b and rho with intervals, by region and source pair",
+        {
+            "agreement_intervals": (
+                "metric",
+                "region",
+                "source_x",
+                "source_y",
+                "tau_b",
+                "tau_low",
+                "tau_high",
+                "rho",
+                "rho_low",
+                "rho_high",
+            )
+        },
+    ),
+    "non_tied_share": Figure(
+        "servestudy.plotting.non_tied_share",
+        "share of windows where the schedulers differ at all, with Wilson intervals",
+        {"discriminability": ("metric", "source", "region", "counted", "n", "share", "low", "high")},
+    ),
+    "metric_tau_map": Figure(
+        "servestudy.plotting.metric_tau_map",
+        "metric by metric: mean and range of tau-b",
+        {"cross_metric_agreement": ("source", "region", "metric_a", "metric_b", "tau_b")},
+    ),
+    "distinctness": Figure(
+        "servestudy.plotting.distinctness",
+        "schedulers that behave differently, and tau-b with equals merged",
+        {
+            "distinctness": ("source", "region", "n_schedulers", "n_distinct"),
+            "distinct_agreement": ("region", "source_x", "source_y", "tau_b", "tau_b_distinct"),
+        },
+    ),
+    "reversal_map": Figure(
+        "servestudy.plotting.reversal_map",
+        "scheduler by scheduler: how often their order changes between two sources",
+        {
+            "reversals": (
+                "rule",
+                "metric",
+                "region",
+                "source_x",
+                "source_y",
+                "scheduler_a",
+                "scheduler_b",
+                "reversal_class",
+            )
+        },
+    ),
+    "tau_and_reversals_by_region": Figure(
+        "servestudy.plotting.tau_and_reversals_by_region",
+        "mean tau-b and share of reversals, by region",
+        {"agreement": ("metric", "region", "tau_b"), "reversals": ("rule", "metric", "region", "reversal_class")},
+    ),
+    "temporal_tau": Figure(
+        "servestudy.plotting.temporal_tau",
+        "tau-b of earlier and later windows of each source, with intervals",
+        {"temporal": ("source", "rule", "published", "region", "group_x", "group_y", "tau_b", "tau_low", "tau_high")},
+    ),
+    "descriptor_ecdf": Figure(
+        "servestudy.plotting.descriptor_ecdf",
+        "distributions of window descriptors, by source",
+        {
+            "workload_features": (
+                "source",
+                "prompt_tokens_mean",
+                "output_tokens_mean",
+                "interarrival_p50_s",
+                "mean_arrival_rate_rps",
+            )
+        },
+    ),
+    "separability_drivers": Figure(
+        "servestudy.plotting.separability_drivers",
+        "the features that tell the sources apart",
+        {"separability_drivers": ("change", "item", "folds", "balanced_accuracy_mean", "balanced_accuracy_sd", "fall")},
+    ),
+}
+
+
+def draw_figure(name: str, files: dict[str, Path], title: str, model: str, out: list[Path]) -> None:
+    """Read the tables, draw the figure, save it to each path of `out` (svg, pdf, png).
+
+    Raises UserError if a table that the figure needs is not among `files`, or one that it does not need is; if a file
+    is missing or unreadable, or lacks a column.
+    """
+    from servestudy.plotting.style import Context, save
+
+    figure = FIGURES[name]
+    if files.keys() != figure.reads.keys():
+        needed = " ".join(f"{table}=FILE" for table in figure.reads)
+        raise UserError(f"figure {name}: got the tables {', '.join(files)}; it needs --tables {needed}")
+    tables = {table: _read(files[table], columns) for table, columns in figure.reads.items()}
+    save(import_module(figure.module).draw(tables, Context(title, model)), out)
+
+
+def _read(path: Path, columns: tuple[str, ...]):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        missing = set(columns).difference(pq.read_schema(path).names)
+        if missing:
+            raise UserError(f"{path}: no column {', '.join(sorted(missing))}; is it the table that the figure needs?")
+        return pq.read_table(path, columns=list(columns)).to_pandas()
+    except FileNotFoundError:
+        raise UserError(f"{path}: not found; run `snakemake {path}` first") from None
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from None
