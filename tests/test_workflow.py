@@ -51,7 +51,7 @@ def snakemake(folder: Path, *arguments: str, **variables: str) -> subprocess.Com
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=300,
+        timeout=600,
     )
 
 
