@@ -1,5 +1,4 @@
 # The claims of the study: reported values beside those of this run, with verdicts that are computed.
-CLAIM_MODELS = CONFIG["models"]
 
 
 rule evaluate_claims:
@@ -8,7 +7,7 @@ rule evaluate_claims:
         statistics=rules.statistics.input,
         fifo=expand(
             "<results>/cells/{model}/{source}/fifo.parquet",
-            model=CLAIM_MODELS,
+            model=CONFIG["models"],
             source=CONFIG["sources"] if "fifo" in CONFIG["schedulers"] else [],
         ),
         code=code("servestudy.claims"),
@@ -22,8 +21,8 @@ rule evaluate_claims:
         "../../environment.yml"
     threads: 1
     params:
-        run_dir=f"results/{RUN}",
-        models=CLAIM_MODELS,
+        run_dir=subpath(output.csv, parent=True),
+        models=CONFIG["models"],
         title=CONFIG["title"],
     message:
         "Set the study's claims beside the values of this run: {output.csv}"

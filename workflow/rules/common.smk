@@ -22,7 +22,13 @@ from servestudy.config import (
 )
 from servestudy.errors import UserError
 from servestudy.run_lock import claim_run, runs_jobs
-from servestudy.statistics.registry import ANALYSES
+from servestudy.plotting.registry import FIGURES
+from servestudy.statistics.registry import (
+    ANALYSES,
+    VARIANT_ANALYSES,
+    WORKLOAD_ANALYSES,
+)
+from servestudy.tabulation.registry import CLAIMS, TABLES, WINDOW_INDEX
 from servestudy.traces.registry import load_sources
 
 try:
@@ -47,6 +53,14 @@ IS_DEFAULT_RUN = RUN in [
 ]
 REGISTRY = load_sources(SOURCES)
 SCHEDULERS = load_schedulers()
+SHOWN_MODEL = CONFIG["models"][0]  # in figures and tables
+PRIMARY_SCHEDULERS = [
+    name for name in CONFIG["schedulers"] if SCHEDULERS[name]["primary"]
+]
+NUMBERS = {
+    "slo": CONFIG["sensitivity"]["slo_multipliers"],
+    "window_sizes": CONFIG["sensitivity"]["window_requests"],
+}
 
 # Jobs find the `servestudy` command beside the Python that runs Snakemake, and use one thread each.
 os.environ.update(
@@ -90,3 +104,43 @@ def registered(source):
     """What decides which windows are cut from a source; a changed title or address reruns nothing."""
     row = REGISTRY[source]
     return [row.format, row.sha256, row.rows, row.skip_rows, row.sampling_seed]
+
+
+def figure_tables(wildcards):
+    """The analysis tables that a figure reads, by name: of the drawn model, or of the windows alone."""
+    return {
+        table: (
+            f"<results>/statistics/{SHOWN_MODEL}/{table}.parquet"
+            if table in ANALYSES
+            else f"<results>/statistics/{table}.parquet"
+        )
+        for table in FIGURES[wildcards.figure].reads
+    }
+
+
+def table_inputs(wildcards):
+    """What a table is made of, by name: analyses of the shown model or of the windows, window index, claims."""
+    elsewhere = {
+        WINDOW_INDEX: "<results>/windows/index.csv",
+        CLAIMS: "<results>/claims.csv",
+    }
+    return {
+        name: elsewhere.get(name, f"<results>/statistics/{SHOWN_MODEL}/{name}.parquet")
+        for name in TABLES[wildcards.table].reads
+    }
+
+
+def numbered(paths):
+    """Arguments NUMBER=FILE; each file lies in a folder that is called like its number."""
+    return [f"{os.path.basename(os.path.dirname(path))}={path}" for path in paths]
+
+
+def variant_cells(kind, models):
+    """The cells of all variants of a kind."""
+    return expand(
+        "<results>/{kind}/{model}/{number}/{source}.parquet",
+        kind=kind,
+        model=models,
+        number=NUMBERS[kind],
+        source=CONFIG["sources"],
+    )

@@ -1,23 +1,6 @@
 # Figures. Those of the default run are in figures/, those of another run in results/<run>/.
 
 
-from servestudy.plotting.registry import FIGURES
-
-DRAWN_MODEL = CONFIG["models"][0]
-
-
-def figure_tables(wildcards):
-    """The analysis tables that a figure reads, by name: of the drawn model, or of the windows alone."""
-    return {
-        table: (
-            f"<results>/statistics/{DRAWN_MODEL}/{table}.parquet"
-            if table in ANALYSES
-            else f"<results>/statistics/{table}.parquet"
-        )
-        for table in FIGURES[wildcards.figure].reads
-    }
-
-
 rule draw_figure:
     input:
         unpack(figure_tables),
@@ -40,7 +23,7 @@ rule draw_figure:
             f"{table}={input[table]}" for table in FIGURES[wildcards.figure].reads
         ],
         title=CONFIG["title"],
-        model=DRAWN_MODEL,
+        model=SHOWN_MODEL,
     message:
         "Draw {output.svg}"
     shell:

@@ -1,18 +1,4 @@
 # Variants of the run, all simulated again: other SLO multipliers, other numbers of requests per window.
-from servestudy.statistics.registry import VARIANT_ANALYSES
-
-PRIMARY_SCHEDULERS = [
-    name for name in CONFIG["schedulers"] if SCHEDULERS[name]["primary"]
-]
-NUMBERS = {
-    "slo": CONFIG["sensitivity"]["slo_multipliers"],
-    "window_sizes": CONFIG["sensitivity"]["window_requests"],
-}
-
-
-def numbered(paths):
-    """Arguments NUMBER=FILE; each file lies in a folder that is called like its number."""
-    return [f"{os.path.basename(os.path.dirname(path))}={path}" for path in paths]
 
 
 rule simulate_slo:
@@ -75,17 +61,6 @@ rule simulate_window_sizes:
         "servestudy simulate-window-sizes --model {wildcards.model} --windows {input.windows}"
         " --schedulers {params.schedulers} --regions {params.regions}"
         " --out {params.out} > {log} 2>&1"
-
-
-def variant_cells(kind, models):
-    """The cells of all variants of a kind."""
-    return expand(
-        "<results>/{kind}/{model}/{number}/{source}.parquet",
-        kind=kind,
-        model=models,
-        number=NUMBERS[kind],
-        source=CONFIG["sources"],
-    )
 
 
 rule analyse_variants:

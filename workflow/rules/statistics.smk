@@ -1,5 +1,4 @@
 # Analyses: one table each, from the cells of one engine model or from the windows alone.
-from servestudy.statistics.registry import WORKLOAD_ANALYSES
 
 
 rule analyse_cells:

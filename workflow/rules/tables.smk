@@ -1,21 +1,4 @@
 # Tables. Those of the default run are in tables/, those of another run in results/<run>/.
-from servestudy.tabulation.registry import CLAIMS, TABLES, WINDOW_INDEX
-
-TABULATED_MODEL = CONFIG["models"][0]
-
-
-def table_inputs(wildcards):
-    """What a table is made of, by name: analyses of the tabulated model or of the windows, window index, claims."""
-    elsewhere = {
-        WINDOW_INDEX: "<results>/windows/index.csv",
-        CLAIMS: "<results>/claims.csv",
-    }
-    return {
-        name: elsewhere.get(
-            name, f"<results>/statistics/{TABULATED_MODEL}/{name}.parquet"
-        )
-        for name in TABLES[wildcards.table].reads
-    }
 
 
 rule write_table:
@@ -38,7 +21,7 @@ rule write_table:
             f"{name}={input[name]}" for name in TABLES[wildcards.table].reads
         ],
         title=CONFIG["title"],
-        model=TABULATED_MODEL,
+        model=SHOWN_MODEL,
         # Not in the command, which reads them from the registries: other facts are a reason to write the table again.
         facts=lambda wildcards: {
             "sources": [repr(REGISTRY[source]) for source in CONFIG["sources"]],
