@@ -118,7 +118,7 @@ def simulate_window(
     cell if the scheduler raises, or if repetitions differ in any bit.
     """
     rows: list[dict] = []
-    first: dict[str, dict] = {}
+    first: dict[str, str] = {}
     for repetition in range(repetitions):
         workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
         for region in regions:
@@ -126,7 +126,8 @@ def simulate_window(
             cell = cell_name(window, region, name)
             with failures_named(cell, name):
                 measured = simulate_cell(workload, load_factor, make())
-            if repr(first.setdefault(region, measured)) != repr(measured):
+            digits = repr(measured)  # NaN equals NaN, and every bit counts
+            if first.setdefault(region, digits) != digits:
                 raise UserError(
                     f"cell {cell}: repetition {repetition} differs from repetition 0, so {name} is not deterministic; "
                     "look for state that reset() does not clear, for random numbers without a seed, or for sets"

@@ -197,16 +197,17 @@ def run(
             queue.update(behind)
 
         if held or action.hold:
-            for request_id in action.hold - held.keys():
+            starting = action.hold - held.keys()
+            if len(held) + len(starting) > len(action.hold):
+                for request_id in held.keys() - action.hold:
+                    left = held.pop(request_id)
+                    resumed[request_id] = step + left - 1
+                    if left == outputs[request_id]:
+                        first_token_step[request_id] = step
+            for request_id in starting:
                 if request_id in running:
-                    held[request_id] = tokens_left(request_id)
-                    due.pop(request_id, None)
-                    resumed.pop(request_id, None)
-            for request_id in held.keys() - action.hold:
-                left = held.pop(request_id)
-                resumed[request_id] = step + left - 1
-                if left == outputs[request_id]:
-                    first_token_step[request_id] = step
+                    end = due.pop(request_id)[0] if request_id in due else resumed.pop(request_id)
+                    held[request_id] = end - step + 1
 
         # The steps from here to `last` are alike: same queue, same batch, no completion before the end of `last`.
         while finishing and due.get(finishing[0][2]) is not finishing[0]:

@@ -22,7 +22,7 @@ def registered_schedulers() -> dict[str, dict]:
     """
     for folder in (Path(), CHECKOUT):
         if (folder / REGISTRY).is_file():
-            return yaml.safe_load((folder / REGISTRY).read_text(encoding="utf-8"))
+            return yaml.load((folder / REGISTRY).read_bytes(), yaml.CSafeLoader)
     raise UserError(f"{REGISTRY}: not found; run from the project's root folder")
 
 

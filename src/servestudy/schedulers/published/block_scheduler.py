@@ -1,18 +1,16 @@
 """What the four `*_faithful` schedulers share: their own block count, kept up over the steps that the engine skips."""
 
-from bisect import bisect_left, insort
-
 from servestudy.schedulers.protocol import ReplicaView, Request, Scheduler
 from servestudy.schedulers.published.block_manager import BlockManager
 
 
 class BlockScheduler(Scheduler):
-    """Tracks the blocks of running requests, and their order by (arrival, id)."""
+    """Tracks the blocks and the arrival of running requests."""
 
     def reset(self) -> None:
         self._blocks: BlockManager | None = None
-        self._by_arrival: list[tuple[float, int]] = []
         self._arrival_s: dict[int, float] = {}
+        self._latest_arrival = (-1.0, -1)  # (arrival, id) of the last, by arrival, that was ever admitted
         self._last_step = 0
 
     def begin(self, view: ReplicaView) -> int:
@@ -35,9 +33,13 @@ class BlockScheduler(Scheduler):
         """Allocate blocks for a request that is being admitted."""
         self._blocks.allocate(request.request_id, tokens, growing)
         self._arrival_s[request.request_id] = request.arrival_s
-        insort(self._by_arrival, (request.arrival_s, request.request_id))
+        self._latest_arrival = max(self._latest_arrival, (request.arrival_s, request.request_id))
 
     def drop(self, request_id: int) -> None:
         """Release a request that has completed or is being evicted."""
         self._blocks.release(request_id)
-        del self._by_arrival[bisect_left(self._by_arrival, (self._arrival_s.pop(request_id), request_id))]
+        del self._arrival_s[request_id]
+
+    def by_arrival(self) -> list[int]:
+        """Ids of the running requests by (arrival, id)."""
+        return sorted(self._arrival_s, key=lambda request_id: (self._arrival_s[request_id], request_id))

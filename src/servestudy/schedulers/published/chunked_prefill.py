@@ -38,7 +38,7 @@ class ChunkedPrefillScheduler(BlockScheduler):
     def prefilling_by_arrival(self) -> list[int]:
         if len(self._to_prefill) < 2:
             return list(self._to_prefill)
-        return [request_id for _, request_id in self._by_arrival if request_id in self._to_prefill]
+        return [request_id for request_id in self.by_arrival() if request_id in self._to_prefill]
 
     def prefill(self, request_id: int, tokens: int) -> None:
         """Spend budget on a request in shadow prefill; after the last token its blocks may grow."""

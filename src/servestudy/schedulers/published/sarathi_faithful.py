@@ -12,7 +12,7 @@ class SarathiFaithful(FirstComeChunkedScheduler):
         blocks = self._blocks
         preempt = []
         if not blocks.tick_fits():
-            decodes = [request_id for _, request_id in self._by_arrival if request_id not in self._to_prefill]
+            decodes = [request_id for request_id in self.by_arrival() if request_id not in self._to_prefill]
             preempt = blocks.victims_of_next_tick(decodes)
             for request_id in preempt:
                 self.drop(request_id)

@@ -10,7 +10,12 @@ class VllmChunkedPrefillFaithful(FirstComeChunkedScheduler):
     max_num_seqs: int = 256
 
     def decodes_come_first(self) -> bool:
-        return not self._to_prefill or (len(self._to_prefill) == 1 and self._by_arrival[-1][1] in self._to_prefill)
+        if not self._to_prefill:
+            return True
+        if len(self._to_prefill) > 1:
+            return False
+        (request_id,) = self._to_prefill
+        return (self._arrival_s[request_id], request_id) == self._latest_arrival
 
     def serve_running(self) -> tuple[int, int, list[int]]:
         """Spend the budget on running requests by (arrival, id): one token a decode, a chunk a prefill.
@@ -30,7 +35,7 @@ class VllmChunkedPrefillFaithful(FirstComeChunkedScheduler):
 
     def _serve_one_by_one(self) -> tuple[int, int, list[int]]:
         blocks = self._blocks
-        in_order = [request_id for _, request_id in self._by_arrival]
+        in_order = self.by_arrival()
         spend: dict[int, int] = {}
         tokens = 0
         for request_id in in_order:

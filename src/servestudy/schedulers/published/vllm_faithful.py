@@ -20,7 +20,7 @@ class VllmFaithful(BlockScheduler):
         blocks, limits = self._blocks, view.limits
         preempt = []
         if not blocks.tick_fits():
-            preempt = blocks.victims_of_next_tick([request_id for _, request_id in self._by_arrival])
+            preempt = blocks.victims_of_next_tick(self.by_arrival())
             for request_id in preempt:
                 self.drop(request_id)
         blocks.tick()
