@@ -102,7 +102,7 @@ def test_calibration_table(tmp_path):
 
 def test_calibration_at_the_ends_of_its_range():
     relaxed = Workload(
-        *(np.ones(3) * 9e9 if name == "deadline_s" else np.ones(3, int) for name in Workload.__annotations__)
+        *(np.ones(3) * 9e9 if name == "deadline_s" else np.ones(3, int) for name in list(Workload.__annotations__)[:6])
     )
     assert calibrate(relaxed).lambda_ref == 1e4
     tight = synthesise(np.array([0.0, 1.0]), np.array([1, 1]), np.array([1, 5]), 0)

@@ -79,12 +79,22 @@ METRICS = (
 PRIMARY_METRIC = METRICS[0].name
 
 
+def on_time(outcome: Outcome, workload: Workload) -> np.ndarray:
+    """For each completed request: are first token and completion no later than their deadlines?"""
+    ids = outcome.completed_ids
+    deadline_s = workload.deadline_s if workload.judged_deadline_s is None else workload.judged_deadline_s
+    in_time = outcome.completion_s <= deadline_s[ids]
+    if workload.ttft_deadline_s is not None:
+        in_time &= outcome.first_token_s <= workload.ttft_deadline_s[ids]
+    return in_time
+
+
 def slo_violation_rate(outcome: Outcome, workload: Workload) -> float:
     """Share of completed requests that are late; exactly at the deadline is on time. NaN if none completed."""
     ids = outcome.completed_ids
     if not len(ids):
         return np.nan
-    return float(np.mean(outcome.completion_s > workload.deadline_s[ids]))
+    return float(np.mean(~on_time(outcome, workload)))
 
 
 def cell_metrics(outcome: Outcome, workload: Workload) -> dict[str, float]:
@@ -93,7 +103,7 @@ def cell_metrics(outcome: Outcome, workload: Workload) -> dict[str, float]:
     weight = np.where(workload.weight > 0, workload.weight, 1.0)  # the study's rule for a weight that is none
     weight_of_all = weight.sum()
     completed_weight = weight[ids].sum()
-    on_time_weight = weight[ids][outcome.completion_s <= workload.deadline_s[ids]].sum()
+    on_time_weight = weight[ids][on_time(outcome, workload)].sum()
     values = dict.fromkeys((metric.name for metric in METRICS), np.nan)
     values["arrival_normalized_weighted_goodput"] = on_time_weight / weight_of_all
     values["completion_fraction"] = len(ids) / len(workload)

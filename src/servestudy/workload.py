@@ -5,6 +5,8 @@ grid of the source: they are differences and running sums of doubles, never roun
 on the boundary of one violation by construction and a nanosecond decides.
 """
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
@@ -34,7 +36,11 @@ CLASS_ID = "stage0_uniform"
 
 @dataclass(frozen=True)
 class Workload:
-    """The requests of a window, one array entry a request, in arrival order; ids are 0, 1, 2 ..."""
+    """The requests of a window, one array entry a request, in arrival order; ids are 0, 1, 2 ...
+
+    `deadline_s` is the completion deadline that schedulers see. A request is on time if its first token comes by
+    `ttft_deadline_s` and its last by `judged_deadline_s`. None: one class, no target for tokens, judged as seen.
+    """
 
     arrival_s: np.ndarray
     prompt_tokens: np.ndarray
@@ -42,6 +48,10 @@ class Workload:
     predicted_output_tokens: np.ndarray
     deadline_s: np.ndarray
     weight: np.ndarray
+    class_id: Sequence[str] | None = None
+    ttft_deadline_s: np.ndarray | None = None
+    tbt_target_s: np.ndarray | None = None
+    judged_deadline_s: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -55,7 +65,12 @@ class Workload:
             self.deadline_s,
             self.weight,
         )
-        rows = zip(range(len(self)), *(column.tolist() for column in columns), repeat(CLASS_ID), strict=False)
+        classes = repeat(CLASS_ID) if self.class_id is None else self.class_id
+        targets = (
+            repeat(math.inf) if column is None else column.tolist()
+            for column in (self.ttft_deadline_s, self.tbt_target_s)
+        )
+        rows = zip(range(len(self)), *(column.tolist() for column in columns), classes, *targets, strict=False)
         return [Request._make(row) for row in rows]
 
 
@@ -100,13 +115,30 @@ def synthesise(
     )
 
 
-def rescale(workload: Workload, load_factor: float, slack_ratio: float = 1.0) -> Workload:
+def rescale(
+    workload: Workload, load_factor: float, slack_ratio: float = 1.0, slack_divisor: float | None = None
+) -> Workload:
     """Divide the gaps between arrivals, and the slack before each deadline, by `load_factor` (> 0).
 
     Arrivals are a running float sum of scaled gaps. Always scale the unscaled window: factors do not chain.
     `slack_ratio` multiplies the slack: another definition of the SLO than the study's, whose ratio is 1.
+    `slack_divisor` is what divides the slack if it is not the load factor; 1 leaves the SLO independent of the load.
     """
+    divisor = load_factor if slack_divisor is None else slack_divisor
     gaps = np.maximum(0.0, np.diff(workload.arrival_s)) / load_factor
     arrival = np.concatenate(([0.0], np.cumsum(gaps)))
-    slack = np.maximum(0.0, workload.deadline_s - workload.arrival_s)
-    return replace(workload, arrival_s=arrival, deadline_s=arrival + slack * slack_ratio / load_factor)
+
+    def moved(deadline_s: np.ndarray | None) -> np.ndarray | None:
+        if deadline_s is None:
+            return None
+        slack = np.maximum(0.0, deadline_s - workload.arrival_s)
+        return arrival + slack * slack_ratio / divisor
+
+    return replace(
+        workload,
+        arrival_s=arrival,
+        deadline_s=moved(workload.deadline_s),
+        ttft_deadline_s=moved(workload.ttft_deadline_s),
+        tbt_target_s=None if workload.tbt_target_s is None else workload.tbt_target_s * slack_ratio / divisor,
+        judged_deadline_s=moved(workload.judged_deadline_s),
+    )

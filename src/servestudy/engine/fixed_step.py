@@ -147,7 +147,7 @@ def run(
                 end_step = step + drain_steps - 1
 
         view.waiting_count = waiting_before = len(queue)
-        view.running_count = running_before = len(running)
+        view.running_count = view.decoding_count = running_before = len(running)
         view.step = step
         view.time_s = step * STEP_S
         view.kv_tokens = kv_tokens
