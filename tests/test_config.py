@@ -1,37 +1,20 @@
-"""Configuration files: what is accepted, and every way of being told what is wrong."""
+# ruff: noqa: F811 (fixtures are imported)
+"""Configuration files: what is shipped, and every way of being told what is wrong."""
 
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
-from snakemake.cli import parse_config
-from snakemake.utils import update_config
+from made_config import (
+    RUN_CONFIGS,
+    problems_of,
+    root,  # noqa: F401
+)
 
 from servestudy.config import Layer, check_config_files, check_run, load_schedulers, load_yaml, run_layers
 from servestudy.errors import UserError
 from servestudy.schemas import load_schema
-
-RUN_CONFIGS = ("config.yaml", "smoke.yaml", "real.yaml", "paper.yaml")
-
-
-@pytest.fixture
-def root(project: Path, tmp_path: Path) -> Path:
-    """A folder with the shipped configuration, to be broken."""
-    shutil.copytree(project / "config", tmp_path / "config")
-    shutil.copytree(project / "workflow/schemas", tmp_path / "workflow/schemas")
-    return tmp_path
-
-
-def problems_of(root: Path, text: str, **arguments) -> list[str]:
-    """The lines about a file mine.yaml with this text, laid on top of config.yaml."""
-    (root / "mine.yaml").write_text(text, encoding="utf-8")
-    with pytest.raises(UserError) as caught:
-        check_run(run_layers(["mine.yaml"], arguments, root), root)
-    return str(caught.value).splitlines()
-
 
 # What is shipped
 
@@ -56,17 +39,18 @@ def test_default_config_holds_every_key_with_a_comment(project):
     assert not missing, "config/README.md explains each key"
 
 
-def test_the_13_schedulers_stand_in_the_order_of_the_study(project):
+def test_the_13_schedulers_stand_in_the_order_of_the_study_and_others_after_them(project):
     entries = load_schedulers(project)
-    assert list(entries) == load_yaml(project / "config/config.yaml")["schedulers"]
-    assert len(entries) == 13
-    assert [name for name, entry in entries.items() if not entry["primary"]] == [
+    of_the_study = {name: entry for name, entry in entries.items() if "published" in entry["class"]}
+    assert list(entries)[:13] == list(of_the_study) == load_yaml(project / "config/config.yaml")["schedulers"][:13]
+    assert [name for name, entry in of_the_study.items() if not entry["primary"]] == [
         "vllm_style_token_budget",
         "scorpio_style_slo_guard",
     ]
-    for name, entry in entries.items():  # one class in one file, named after the scheduler
+    for name, entry in of_the_study.items():  # one class in one file, named after the scheduler
         class_name = "".join(part.capitalize() for part in name.split("_"))
-        assert entry["class"] == f"servestudy.schedulers.published.{name}:{class_name}"
+        assert entry["class"]["published"] == f"servestudy.schedulers.published.{name}:{class_name}"
+        assert entry["fidelity"] is not None
 
 
 def test_every_key_of_the_schemas_says_what_is_allowed(project):
@@ -159,102 +143,6 @@ def test_each_mistake_is_named(root, text, line):
     assert lines[0].startswith(f"mine.yaml: {line}")
 
 
-# Which file is named
-
-
-def test_the_message_names_the_file_in_which_the_wrong_key_stands(root):
-    config = root / "config/config.yaml"
-    config.write_text(config.read_text(encoding="utf-8").replace("repetitions: 2", "repetitions: 0"), "utf-8")
-    assert problems_of(root, "run: mine\nwindows: {stage0: x}", models="published") == [
-        "config/config.yaml: repetitions: found 0; allowed: a whole number, 1 or more",
-        'mine.yaml: windows.stage0: found "x"; allowed: a whole number, 1 or more',
-        'command line (--config): models: found "published"; allowed: a list of one or more of published',
-    ]
-
-
-def test_a_missing_key_is_named(root):
-    config = root / "config/config.yaml"
-    config.write_text(config.read_text(encoding="utf-8").replace("repetitions: 2", ""), "utf-8")
-    assert problems_of(root, "run: mine") == [
-        "config/config.yaml: repetitions: missing; allowed: a whole number, 1 or more"
-    ]
-
-
-def test_several_files_are_checked_apart_and_their_problems_listed_together(root):
-    for name, text in {"a.yaml": "run: a\nmodels: x", "b.yaml": "run: b\nrepetitions: x"}.items():
-        (root / name).write_text(text)
-    (root / "config/schedulers.yaml").write_text("fifo: 1\nedf: 2\n")
-    with pytest.raises(UserError) as caught:
-        check_config_files([root / "config/schedulers.yaml"], root)
-    assert [line.split(";")[0] for line in str(caught.value).splitlines()] == [
-        "config/schedulers.yaml: fifo: found 1",
-        "config/schedulers.yaml: edf: found 2",
-    ]
-    shutil.copy(Path(__file__).parents[1] / "config/schedulers.yaml", root / "config")
-    with pytest.raises(UserError) as caught:
-        check_config_files([root / "a.yaml", root / "b.yaml"], root)
-    assert [line.split(";")[0] for line in str(caught.value).splitlines()] == [
-        'a.yaml: models: found "x"',
-        'b.yaml: repetitions: found "x"',
-    ]
-
-
-# Runs must not overwrite each other
-
-
-def test_a_config_without_a_run_of_its_own_is_refused(root):
-    assert problems_of(root, "windows: {stage0: 3}") == [
-        'mine.yaml: run: found no name, so that it is "embedded", which is the run of config/config.yaml; '
-        "allowed: a name of its own, so that no run overwrites the results of another"
-    ]
-
-
-@pytest.mark.parametrize("arguments", [{}, {"run": "real"}])
-def test_the_run_of_another_config_is_refused(root, arguments):
-    (line,) = problems_of(root, "run: mine" if arguments else "run: real", **arguments)
-    place = "command line (--config)" if arguments else "mine.yaml"
-    assert line.startswith(f'{place}: run: found "real", which is the run of config/real.yaml; ')
-
-
-def test_command_line_may_vary_the_default_run(root):
-    arguments = parse_config(["windows={stage0: 1}", "repetitions=1", "traces={mirror: null, max_bad_share: 0.5}"])
-    merged = check_run(run_layers([], arguments, root), root)
-    assert merged["run"] == "embedded"
-    assert merged["windows"] == {"stage0": 1, "extension": 30}
-    assert merged["repetitions"] == 1
-    assert merged["traces"] == {"mirror": None, "max_bad_share": 0.5}
-
-
-def test_text_on_the_command_line_stays_text(root):
-    arguments = parse_config(["run=2024-05-12", "models=[published]", "traces={mirror: 'a: b: c'}"])
-    (root / "a: b: c").mkdir()
-    merged = check_run(run_layers([], arguments, root), root)
-    assert merged["traces"]["mirror"] == "a: b: c"
-    assert merged["run"] == "2024-05-12"
-    assert merged["models"] == ["published"]
-
-
-# Merging
-
-
-@pytest.mark.parametrize("name", RUN_CONFIGS[1:])
-def test_layers_are_merged_as_snakemake_does(project, name):
-    expected = load_yaml(project / "config/config.yaml")
-    update_config(expected, load_yaml(project / "config" / name))
-    assert check_run(run_layers([f"config/{name}"], root=project), project) == expected
-
-
-def test_naming_the_default_config_changes_nothing(project):
-    assert run_layers(["config/config.yaml"], root=project) == run_layers([], root=project)
-
-
-def test_a_config_can_stand_alone(root):
-    layers = run_layers(["config/smoke.yaml"], root=root, with_base=False)
-    assert [layer.place for layer in layers] == ["config/smoke.yaml"]
-    with pytest.raises(UserError, match=r"^config/smoke.yaml: sources: missing; allowed: a list of two"):
-        check_run(layers, root)
-
-
 # Files that cannot be read
 
 
@@ -299,17 +187,29 @@ def test_missing_files_are_all_named(root):
 @pytest.mark.parametrize(
     ("change", "line"),
     [
-        ({"class": "fifo"}, 'fifo.class: found "fifo"; allowed: "module:Class" of an importable'),
+        ({"class": "fifo"}, 'fifo.class: found "fifo"; allowed: a mapping from engine models'),
+        ({"class": {}}, "fifo.class: found {}; allowed: a mapping from engine models"),
         (
-            {"class": "servestudy.schedulers.published.fifoo:Fifo"},
-            'fifo.class: found "servestudy.schedulers.published.fifoo:Fifo", which no importable file defines',
+            {"class": {"published": "fifo"}},
+            'fifo.class.published: found "fifo"; allowed: "module:Class" of an importable',
+        ),
+        ({"class": {"hardware": "a:B"}}, 'fifo.class.hardware: unknown key "hardware"; allowed: published, serving'),
+        (
+            {"class": {"published": "servestudy.schedulers.published.fifoo:Fifo"}},
+            'fifo.class.published: found "servestudy.schedulers.published.fifoo:Fifo", which no importable file',
         ),
         (
-            {"class": "servestudy.schedulers.published.fifo:Fif"},
-            'fifo.class: found "servestudy.schedulers.published.fifo:Fif", which no importable file defines',
+            {"class": {"published": "servestudy.schedulers.published.fifo:Fif"}},
+            'fifo.class.published: found "servestudy.schedulers.published.fifo:Fif", which no importable file defines',
         ),
-        ({"class": "no_such_package.fifo:Fifo"}, 'fifo.class: found "no_such_package.fifo:Fifo", which no'),
-        ({"class": "sys:Fifo"}, 'fifo.class: found "sys:Fifo", which no importable file defines'),
+        (
+            {"class": {"published": "no_such_package.fifo:Fifo"}},
+            'fifo.class.published: found "no_such_package.fifo:Fifo", which no',
+        ),
+        (
+            {"class": {"published": "sys:Fifo"}},
+            'fifo.class.published: found "sys:Fifo", which no importable file defines',
+        ),
         ({"fidelity": "perfect"}, 'fifo.fidelity: found "perfect"; allowed: mechanism reimplementation, faithful'),
         ({"family": "first"}, 'fifo.family: found "first"; allowed: the mechanism family'),
         ({"primary": "yes"}, 'fifo.primary: found "yes"; allowed: true if'),

@@ -5,7 +5,7 @@ import hashlib
 import struct
 import tempfile
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from servestudy.errors import UserError
 from servestudy.tables import read_table
 from servestudy.traces.reading import TraceFile
 from servestudy.traces.registry import Source, load_sources
+from servestudy.traces.synthesize import AZURE_START, azure_lines
 from servestudy.windows.descriptors import descriptors
 from servestudy.windows.freeze import content_sha256, freeze, merge_indexes
 from servestudy.windows.frozen import WINDOW_SCHEMA
@@ -189,12 +190,9 @@ def test_a_published_azure_window_survives_freezing(shared, tmp_path):
     start_us = next(
         us for us in range(day_us, day_us + 15_625) if np.array_equal((us + offsets_us) / 1e6 - us / 1e6, arrival_s)
     )
-    lines = ["TIMESTAMP,ContextTokens,GeneratedTokens"]
-    for row, offset in zip(rows, offsets_us, strict=True):
-        second, microsecond = divmod(start_us + int(offset), 1_000_000)
-        stamp = datetime.fromtimestamp(second, UTC).replace(microsecond=microsecond)
-        lines.append(f"{stamp},{row['prompt_tokens']},{row['output_tokens']}")
+    tokens = ([int(row[name]) for row in rows] for name in ("prompt_tokens", "output_tokens"))
+    after_start_us = start_us - (AZURE_START - datetime.fromtimestamp(0, UTC)) // timedelta(microseconds=1) + offsets_us
     path = tmp_path / "azure.csv"
-    path.write_text("\r\n".join(lines))
+    path.write_text("".join(azure_lines(after_start_us, None, *tokens)))
     table, _ = frozen(replace(SOURCE, format="azure", skip_rows=0), path, tmp_path / "out")
     assert (table["time_s"] - table["time_s"].min()).tolist() == arrival_s.tolist()

@@ -121,6 +121,9 @@ def test_all_tied_and_all_undefined_have_no_mean(fill, window_index):
     table = robustness.analyse(values, window_index)
     assert table["mean_tau_b"].isna().all()
     assert (table["n_conditions_undefined"] == table["n_conditions"]).all()
+    of_defined = table[~table["variant"].str.startswith("conditions with undefined")]
+    below_two = of_defined["n_conditions"] if np.isnan(fill) else 0
+    assert (of_defined["n_conditions_below_two"] == below_two).all()
     assert robustness_intervals.analyse(values, window_index)["tau_low"].isna().all()
 
 
@@ -139,3 +142,4 @@ def test_foreign_schedulers_regions_and_a_single_source():
     assert len(intervals) == 0
     one_scheduler = robustness.analyse(example_values(schedulers=("fifo",)))
     assert one_scheduler["mean_tau_b"].isna().all()
+    assert (one_scheduler["n_conditions_below_two"] == one_scheduler["n_conditions"]).all()

@@ -13,7 +13,7 @@ from servestudy.engine.fixed_step import run
 from servestudy.errors import UserError
 from servestudy.metrics import METRICS
 from servestudy.schedulers.protocol import Action, Scheduler
-from servestudy.schedulers.registry import make_scheduler, registered_schedulers
+from servestudy.schedulers.registry import make_scheduler, schedulers_of
 from servestudy.simulation import CELL_SCHEMA, measure, simulate_shard
 from servestudy.slo_variants import (
     REGIONS_USED,
@@ -25,7 +25,7 @@ from servestudy.slo_variants import (
 )
 from servestudy.tables import read_table, write_table
 from servestudy.windows.frozen import FrozenWindow
-from servestudy.workload import REGIONS, rescale, synthesise
+from servestudy.workload import REGIONS, rescale, synthesize
 
 READERS = {
     "edf",
@@ -48,7 +48,7 @@ def crowded(number=0, source="somewhere", n=90):
 
 
 def workload_of(window):
-    return synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+    return synthesize(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
 
 
 def plain_row(window, name, region, multiplier):
@@ -59,7 +59,7 @@ def plain_row(window, name, region, multiplier):
     return measure(run(moved.requests(), moved.output_tokens.tolist(), make_scheduler(name)), moved)
 
 
-@pytest.mark.parametrize("name", registered_schedulers())
+@pytest.mark.parametrize("name", schedulers_of("published"))
 def test_rows_are_those_of_a_simulation_of_each_multiplier(name):
     window = crowded()
     rows = variant_rows(window, LOAD, name, partial(make_scheduler, name), [10, 20, 40])
@@ -79,7 +79,7 @@ def test_the_studys_own_slack_is_left_to_the_last_bit():
     assert (half.deadline_s < rescale(workload, 7.3).deadline_s).all()
 
 
-@pytest.mark.parametrize("name", registered_schedulers())
+@pytest.mark.parametrize("name", schedulers_of("published"))
 def test_only_schedulers_that_read_the_deadline_get_a_run_for_each_multiplier(name):
     made = []
 

@@ -7,7 +7,7 @@ import pytest
 from servestudy.cli import main
 from servestudy.errors import UserError
 from servestudy.metrics import METRICS, PRIMARY_METRIC
-from servestudy.statistics.reversal_rules import STABLE, SUPPORTED
+from servestudy.statistics.reversal_rules import STABLE, SUPPORTED, UNDEFINED
 from servestudy.tabulation.registry import TABLES, write_csv_table
 from servestudy.workload import REGIONS
 
@@ -49,6 +49,7 @@ def test_tau_by_region(tmp_path):
         {
             "metric": metric,
             "region": region,
+            "n_schedulers": 1 if (region, place) == ("LOW", 2) else 11,
             "tau_b": np.nan if (region, place) == ("LOW", 2) else 0.1 * number + 0.05 * place,
             "n_excluded": 1,
         }
@@ -60,19 +61,22 @@ def test_tau_by_region(tmp_path):
     assert list(table.columns) == ["trace_set", "model", *REGIONS]
     assert float(table.loc["min_tau_b", "KNEE"]) == pytest.approx(0.2)
     assert float(table.loc["mean_tau_b", "KNEE"]) == pytest.approx(0.25)
-    assert table.loc["pairs_undefined", "LOW"] == "1"
+    assert list(table.loc["pairs_undefined", ["LOW", "KNEE"]]) == ["1", "0"]
+    assert list(table.loc["pairs_below_two_schedulers", ["LOW", "KNEE"]]) == ["1", "0"]
     assert float(table.loc["max_tau_b", "LOW"]) == pytest.approx(0.05)
     assert table.loc["values_excluded", "KNEE"] == "3"
 
 
 def test_tau_by_region_without_any_tau(tmp_path):
     rows = [
-        {"metric": PRIMARY_METRIC, "region": region, "tau_b": np.nan, "n_excluded": 9} for region in ("LOW", "KNEE")
+        {"metric": PRIMARY_METRIC, "region": region, "n_schedulers": 11, "tau_b": np.nan, "n_excluded": 9}
+        for region in ("LOW", "KNEE")
     ]
     table = write(tmp_path, "tau_by_region", {"agreement": pd.DataFrame(rows)}).set_index("statistic")
     assert list(table.columns) == ["trace_set", "model", "LOW", "KNEE"]
     assert table.loc["mean_tau_b", "LOW"] == "undefined"
     assert table.loc["pairs_defined", "LOW"] == "0"
+    assert table.loc["pairs_below_two_schedulers", "LOW"] == "0"  # all tied
 
 
 def test_rankings_give_equals_one_rank_and_undefined_ones_none(tmp_path):
@@ -87,12 +91,23 @@ def test_rankings_give_equals_one_rank_and_undefined_ones_none(tmp_path):
     ]
     assert list(table["windows_undefined"]) == ["0", "0", "0", "40"]
     assert table["mean_anwg"].iloc[-1] == "undefined"
+    assert set(table["schedulers_defined"]) == {"3"}
+
+
+def test_a_condition_with_one_defined_scheduler_ranks_none(tmp_path):
+    frame = pd.concat([ranking({"fifo": 0.5, "edf": np.nan}), ranking({"fifo": 0.5, "edf": 0.4}, region="OVERLOAD")])
+    table = write(tmp_path, "rankings", {"ranking": frame})
+    assert list(table["region"]) == ["KNEE", "KNEE", "OVERLOAD", "OVERLOAD"]
+    assert list(table["schedulers_defined"]) == ["1", "1", "2", "2"]
+    assert list(table["rank"]) == ["undefined", "undefined", "1", "2"]
+    assert "0.5" in set(table["mean_anwg"].iloc[:2])
 
 
 def test_schedulers_say_what_they_stand_for(tmp_path):
-    frame = ranking({"fifo": 1.0, "my_own": 1.0, "vllm_faithful": 0.5})
+    frame = ranking({"fifo": 1.0, "my_own": 1.0, "vllm_faithful": 0.5, "multi_level_feedback": 0.5})
     table = write(tmp_path, "schedulers", {"ranking": frame}).set_index("scheduler")
-    assert list(table.index) == ["fifo", "vllm_faithful", "my_own"]
+    assert list(table.index) == ["fifo", "vllm_faithful", "multi_level_feedback", "my_own"]
+    assert table.loc["multi_level_feedback", "fidelity"] == "none: not of the study"
     assert table.loc["vllm_faithful", "family"] == "E_TOKEN_BUDGET_BATCHING"
     assert table.loc["vllm_faithful", "fidelity"] == "faithful reimplementation"
     assert "SOSP 2023" in table.loc["vllm_faithful", "paper"]
@@ -106,6 +121,14 @@ def test_metrics_count_undefined_values(tmp_path):
     assert list(table.index) == [metric.name for metric in METRICS]
     assert list(table.loc[PRIMARY_METRIC, ["primary", "values_defined", "values_undefined"]]) == ["yes", "40", "40"]
     assert list(table.loc["mean_ttft", ["better", "values_defined", "values_undefined"]]) == ["lower", "0", "40"]
+    assert list(table.loc["mean_ttft", ["conditions", "conditions_below_two_schedulers"]]) == ["1", "1"]
+    assert list(table.loc["p95_ttft", ["conditions", "conditions_below_two_schedulers"]]) == ["0", "0"]
+
+
+def test_conditions_with_two_defined_schedulers_are_not_below_two(tmp_path):
+    frame = pd.concat([ranking({"fifo": 1.0, "edf": 0.5}), ranking({"fifo": 1.0, "edf": np.nan}, region="OVERLOAD")])
+    table = write(tmp_path, "metrics", {"ranking": frame}).set_index("metric")
+    assert list(table.loc[PRIMARY_METRIC, ["conditions", "conditions_below_two_schedulers"]]) == ["2", "1"]
 
 
 def test_sources_are_named_as_what_they_are(tmp_path):
@@ -138,6 +161,12 @@ def test_supported_reversals_largest_first_by_rule(tmp_path):
         ("oriented", "0.3"),
     ]
     assert {"difference_x", "low_x", "high_x", "smaller_difference", "n_excluded"} <= set(table.columns)
+
+
+def test_supported_reversals_stand_beside_the_count_of_undefined_comparisons(tmp_path):
+    labels = [("published", label, 0.2) for label in (SUPPORTED, UNDEFINED, UNDEFINED, STABLE)]
+    table = write(tmp_path, "supported_reversals", {"reversals": reversals([*labels, ("oriented", UNDEFINED, 0.1)])})
+    assert list(table[["comparisons_in_region", "undefined_in_region"]].iloc[0]) == ["4", "2"]
 
 
 def test_a_table_without_rows_says_so(tmp_path):

@@ -107,14 +107,14 @@ def on_the_studys_traces(files: Mapping[str, list[Path]], traces: Mapping[str, A
     return set(ranking["source"]) == set(traces["sources"]) and set(windows) == {traces["windows_per_source"]}
 
 
-def evaluate(claim: Mapping[str, Any], files: Mapping[str, list[Path]]) -> Outcome:
-    """Run a claim's test on the tables that it names."""
+def evaluate(claim: Mapping[str, Any], files: Mapping[str, list[Path]], model: str = "published") -> Outcome:
+    """Run a claim's test on the tables that it names, which are of one engine model."""
     missing = [name for name in claim["evidence"] if name not in files]
     if missing:
         return Outcome(None, False, f"this run has no table {', '.join(missing)}")
     test = TESTS[claim["test"]["function"]]
     try:
-        evidence = Evidence({name: files[name] for name in claim["evidence"]})
+        evidence = Evidence({name: files[name] for name in claim["evidence"]}, model)
         return Outcome(test(evidence, **claim["test"].get("parameters", {})), True)
     except UndefinedError as error:
         return Outcome(None, True, str(error))
@@ -160,7 +160,7 @@ def evaluate_claims(
     rows = []
     for name, claim in study["claims"].items():
         ours = evaluate(claim, published)
-        other = evaluate(claim, serving) if serving is not None else None
+        other = evaluate(claim, serving, "serving") if serving is not None else None
         rows.append(
             {
                 "claim": name,

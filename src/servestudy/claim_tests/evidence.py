@@ -41,8 +41,9 @@ class Finding:
 class Evidence:
     """The tables that one claim names, of one engine model; a test can read no others."""
 
-    def __init__(self, files: Mapping[str, list[Path]]):
+    def __init__(self, files: Mapping[str, list[Path]], model: str = "published"):
         self.files = files
+        self.model = model
 
     def table(self, name: str) -> pd.DataFrame:
         """All rows of a table; several files (one a source) in one. Raises UserError for a file of another kind."""

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
-from servestudy.errors import UserError
-
 
 @dataclass(frozen=True)
 class Figure:
@@ -97,6 +95,14 @@ FIGURES = {
         "tau-b of earlier and later windows of each source, with intervals",
         {"temporal": ("source", "rule", "published", "region", "group_x", "group_y", "tau_b", "tau_low", "tau_high")},
     ),
+    "slo_sensitivity": Figure(
+        "servestudy.plotting.slo_sensitivity",
+        "tau-b with the ranking by the usual deadlines, and what becomes of the reversals, under other deadlines",
+        {
+            "slo_agreement": ("rule", "multiplier", "region", "source", "tau_b", "tau_low", "tau_high"),
+            "slo_persistence": ("rule", "multiplier", "outcome"),
+        },
+    ),
     "descriptor_ecdf": Figure(
         "servestudy.plotting.descriptor_ecdf",
         "distributions of window descriptors, by source",
@@ -121,29 +127,11 @@ FIGURES = {
 def draw_figure(name: str, files: dict[str, Path], title: str, model: str, out: list[Path]) -> None:
     """Read the tables, draw the figure, save it to each path of `out` (svg, pdf, png).
 
-    Raises UserError if a table that the figure needs is not among `files`, or one that it does not need is; if a file
-    is missing or unreadable, or lacks a column.
+    Raises UserError as `read_named_tables` does.
     """
+    from servestudy.named_tables import read_named_tables
     from servestudy.plotting.style import Context, save
 
     figure = FIGURES[name]
-    if files.keys() != figure.reads.keys():
-        needed = " ".join(f"{table}=FILE" for table in figure.reads)
-        raise UserError(f"figure {name}: got the tables {', '.join(files)}; it needs --tables {needed}")
-    tables = {table: _read(files[table], columns) for table, columns in figure.reads.items()}
+    tables = read_named_tables(f"figure {name}", files, figure.reads)
     save(import_module(figure.module).draw(tables, Context(title, model)), out)
-
-
-def _read(path: Path, columns: tuple[str, ...]):
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        missing = set(columns).difference(pq.read_schema(path).names)
-        if missing:
-            raise UserError(f"{path}: no column {', '.join(sorted(missing))}; is it the table that the figure needs?")
-        return pq.read_table(path, columns=list(columns)).to_pandas()
-    except FileNotFoundError:
-        raise UserError(f"{path}: not found; run `snakemake {path}` first") from None
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a readable Parquet file ({error}); delete it and run again") from None

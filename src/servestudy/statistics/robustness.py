@@ -30,6 +30,9 @@ SCHEMA = pa.schema(
         column("n_conditions", pa.int32(), "comparisons: region x source pair, or region x pair of groups of windows"),
         column("n_conditions_undefined", pa.int32(), "comparisons without a tau-b: not in the mean"),
         column(
+            "n_conditions_below_two", pa.int32(), "of these, those with fewer than two schedulers defined on both sides"
+        ),
+        column(
             "n_excluded", pa.int32(), "values (scheduler, window) left out, undefined or with an undefined one, summed"
         ),
         column("mean_tau_b", pa.float64(), "mean of tau-b over the comparisons that have one; NaN if none has"),
@@ -85,10 +88,11 @@ def _row(
         for side, rest in zip(pair, rests, strict=True)
     )
     means = [[[mean_of_defined(row) for row in side] for side in pair] for pair in kept]
-    taus = np.array([])
+    taus, below_two = np.array([]), 0
     if means:
         x, y = np.array(means).transpose(1, 2, 0)
         taus, _ = tau_and_rho(x, y)
+        below_two = int(((~np.isnan(x) & ~np.isnan(y)).sum(axis=0) < 2).sum())
     defined = taus[~np.isnan(taus)]
     mean, low, high = (defined.mean(), defined.min(), defined.max()) if len(defined) else (np.nan,) * 3
     return {
@@ -97,6 +101,7 @@ def _row(
         "metric": metric,
         "n_conditions": len(taus),
         "n_conditions_undefined": len(taus) - len(defined),
+        "n_conditions_below_two": below_two,
         "n_excluded": left_out,
         "mean_tau_b": float(mean),
         "min_tau_b": float(low),

@@ -66,7 +66,8 @@ def load_values(
     """Read cells (shards of a run) or long tables (CSV or Parquet), and keep `schedulers` if given.
 
     Windows are ordered by number in cells, by first appearance in long tables, or as `window_order`, a text file with
-    one window id a line, says. Raises UserError that names file, column or row for anything else.
+    one window id a line, says. Raises UserError that names file, column or row for anything else, also for a value that
+    is given twice (repetitions in cells are not) and for cells of two engine models.
     """
     tables = [Path(path) for path in paths]
     cells = [path for path in tables if _is_cells(path)]
@@ -107,16 +108,21 @@ def _named_if_unreadable(path: Path) -> Iterator[None]:
 
 
 def _read_cells(paths: list[Path]) -> _Records:
-    names = ["source", "window_id", "region", "scheduler", "window_number", "repetition", *METRIC_NAMES]
+    keys = ["source", "window_id", "region", "scheduler"]
+    names = ["model", *keys, "window_number", "repetition", *METRIC_NAMES]
     tables = []
     for path in paths:
         with _named_if_unreadable(path):
             tables.append(pq.read_table(path, columns=names))
     cells = pa.concat_tables(tables).to_pandas()
+    models = sorted(cells["model"].unique())
+    if len(models) > 1:
+        raise UserError(f"cells of the engine models {', '.join(models)} together; give those of one model")
+    twice = cells.duplicated([*keys, "repetition"])
+    if twice.any():
+        raise UserError(f"cell {' / '.join(cells.loc[twice, keys].iloc[0])} is given twice; name each file once")
     cells = cells.sort_values(["window_number", "repetition"], kind="stable")
-    return _Records(
-        cells[["source", "window_id", "region", "scheduler"]], METRIC_NAMES, cells[list(METRIC_NAMES)].to_numpy()
-    )
+    return _Records(cells[keys], METRIC_NAMES, cells[list(METRIC_NAMES)].to_numpy())
 
 
 def _read_long(path: Path) -> _Records:
@@ -139,7 +145,15 @@ def _read_long(path: Path) -> _Records:
         if table[name].isna().any():
             row = int(np.flatnonzero(table[name].isna())[0])
             raise UserError(f"{path}: row {row + 1}: {name} is empty")
-    return _Records(table[list(VALUE_COLUMNS[:-1])], None, value.to_numpy()[:, np.newaxis])
+    keys = list(VALUE_COLUMNS[:-1])
+    twice = table.duplicated(keys)
+    if twice.any():
+        row = int(np.flatnonzero(twice)[0])
+        value_of = " / ".join(map(str, table[keys].iloc[row]))
+        raise UserError(
+            f"{path}: row {row + 1}: {value_of} has a value in an earlier row too; give one (of repetitions the mean)"
+        )
+    return _Records(table[keys], None, value.to_numpy()[:, np.newaxis])
 
 
 def _read_order(path: Path) -> list[str]:
@@ -172,6 +186,7 @@ def _arrange(records: list[_Records], order: list[str] | None, order_name: str) 
         shape = (len(regions), len(metrics), len(schedulers), len(windows[source]))
         axes = (regions, metrics, schedulers, windows[source])
         placed = [_places(record, source, axes, shape) for record in records]
+        _refuse_overlap([np.unique(places) for places, _ in placed], source, axes, shape)
         places, defined_values = (np.concatenate(part) for part in zip(*placed, strict=True))
         values[source] = _mean_of_repetitions(places, defined_values, shape)
     return WindowValues(sources, regions, metrics, schedulers, windows, values)
@@ -192,6 +207,16 @@ def _places(record: _Records, source: str, axes: tuple, shape: tuple[int, ...]) 
         metric = np.array([[metrics.index(name) for name in record.metrics]])
     places = np.ravel_multi_index(np.broadcast_arrays(region, metric, scheduler, window), shape)
     return places.ravel(), record.values[of_source].ravel()
+
+
+def _refuse_overlap(places: list[np.ndarray], source: str, axes: tuple, shape: tuple[int, ...]) -> None:
+    """Raise UserError if two tables have a value for the same place."""
+    found, count = np.unique(np.concatenate(places), return_counts=True)
+    if (count > 1).any():
+        indices = np.unravel_index(found[count > 1][0], shape)
+        region, metric, scheduler, window = (names[i] for names, i in zip(axes, indices, strict=True))
+        value_of = " / ".join([source, window, region, scheduler, metric])
+        raise UserError(f"two of the tables have a value of {value_of}; give each value once")
 
 
 def _mean_of_repetitions(places: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

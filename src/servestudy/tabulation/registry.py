@@ -7,8 +7,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from servestudy.errors import UserError
-
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -53,12 +51,12 @@ TABLES = {
     "metrics": Table(
         "servestudy.tabulation.metrics",
         "the metrics: definition, when undefined, how often",
-        {"ranking": ("metric", "windows_defined", "windows_undefined")},
+        {"ranking": ("source", "region", "metric", "windows_defined", "windows_undefined")},
     ),
     "tau_by_region": Table(
         "servestudy.tabulation.tau_by_region",
         "mean, smallest and largest tau-b over the source pairs, by region",
-        {"agreement": ("metric", "region", "tau_b", "n_excluded")},
+        {"agreement": ("metric", "region", "n_schedulers", "tau_b", "n_excluded")},
     ),
     "rankings": Table(
         "servestudy.tabulation.rankings",
@@ -121,6 +119,7 @@ TABLES = {
                 "metric",
                 "n_conditions",
                 "n_conditions_undefined",
+                "n_conditions_below_two",
                 "n_excluded",
                 "mean_tau_b",
                 "min_tau_b",
@@ -151,17 +150,14 @@ TABLES = {
 def write_csv_table(name: str, files: dict[str, Path], title: str, model: str, out: Path | str) -> pd.DataFrame:
     """Make a table and write it as CSV; its first columns name the trace set and the engine model.
 
-    Undefined values are written as `undefined`; a table without any row says `none`. Raises UserError if a needed table
-    is not among `files`, or one that is not needed is; if a file is missing or unreadable, or lacks a column.
+    Undefined values are written as `undefined`; a table without any row says `none`. Raises UserError as
+    `read_named_tables` does.
     """
     from servestudy.files import atomic_path
+    from servestudy.named_tables import read_named_tables
 
     table = TABLES[name]
-    if files.keys() != table.reads.keys():
-        needed = " ".join(f"{read}=FILE" for read in table.reads)
-        raise UserError(f"table {name}: got {', '.join(files)}; it needs --tables {needed}")
-    frames = {read: _read(Path(files[read]), columns) for read, columns in table.reads.items()}
-    rows = import_module(table.module).tabulate(frames)
+    rows = import_module(table.module).tabulate(read_named_tables(f"table {name}", files, table.reads))
     if rows.empty:
         rows = rows.reindex([0]).astype(object).fillna("none")
     rows.insert(0, "trace_set", title)
@@ -169,22 +165,3 @@ def write_csv_table(name: str, files: dict[str, Path], title: str, model: str, o
     with atomic_path(out) as part:
         rows.to_csv(part, index=False, na_rep="undefined", lineterminator="\n")
     return rows
-
-
-def _read(path: Path, columns: tuple[str, ...]) -> pd.DataFrame:
-    """The named columns of a Parquet or CSV file."""
-    import pandas as pd
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        is_csv = path.suffix == ".csv"
-        frame = pd.read_csv(path, keep_default_na=False) if is_csv else pq.read_table(path).to_pandas()
-    except FileNotFoundError:
-        raise UserError(f"{path}: not found; run `snakemake {path}` first") from None
-    except (pa.ArrowInvalid, pd.errors.EmptyDataError, pd.errors.ParserError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: not a readable table ({error}); delete it and run again") from None
-    missing = [name for name in columns if name not in frame]
-    if missing:
-        raise UserError(f"{path}: no column {', '.join(missing)}; is it the table that is needed?")
-    return frame[list(columns)]

@@ -20,7 +20,7 @@ def tabulate(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
                 "scheduler": name,
                 "rule": stands_for.get("rule", "not registered"),
                 "family": entry.get("family", "not registered"),
-                "fidelity": entry.get("fidelity", "not registered"),
+                "fidelity": entry.get("fidelity", "not registered") or "none: not of the study",
                 "primary": "yes" if entry.get("primary") else "no",
                 "paper": stands_for.get("paper", ""),
                 "engine": stands_for.get("engine", ""),

@@ -9,7 +9,10 @@ from servestudy.workload import REGIONS
 
 
 def tabulate(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """One row a statistic. The last ones count source pairs with and without a tau, and values left out of them."""
+    """One row a statistic. The last ones count source pairs and the values left out of them.
+
+    A pair without a tau has a constant side, or fewer than two schedulers with a value in both sources.
+    """
     agreement = tables["agreement"]
     regions = agreement[agreement["metric"] == PRIMARY_METRIC].groupby("region")
     tau = regions["tau_b"]
@@ -20,6 +23,7 @@ def tabulate(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
             "max_tau_b": tau.max(),
             "pairs_defined": tau.count(),
             "pairs_undefined": tau.size() - tau.count(),
+            "pairs_below_two_schedulers": regions["n_schedulers"].agg(lambda counts: int((counts < 2).sum())),
             "values_excluded": regions["n_excluded"].sum(),
         },
         dtype=object,

@@ -9,6 +9,7 @@ from servestudy.errors import UserError
 from servestudy.schemas import load_schema, schema_problems, show, unknown
 
 PROJECT = Path(__file__).parents[3]
+SOURCES = "config/sources.tsv"
 
 
 @dataclass(frozen=True)
