@@ -8,12 +8,13 @@ import pytest
 
 from servestudy.calibration import CALIBRATION_SCHEMA, calibrate, calibrate_windows, read_lambda_ref
 from servestudy.errors import UserError
+from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.schedulers.protocol import Action, Scheduler
-from servestudy.schedulers.registry import make_scheduler, primary_schedulers, registered_schedulers
+from servestudy.schedulers.registry import make_scheduler, primary_schedulers, schedulers_of
 from servestudy.simulation import CELL_SCHEMA, simulate_shard
 from servestudy.tables import read_table
 from servestudy.windows.frozen import FrozenWindow
-from servestudy.workload import REGIONS, Workload, synthesise
+from servestudy.workload import REGIONS, Workload, synthesize
 
 
 def window(number=0, source="somewhere"):
@@ -93,7 +94,7 @@ def test_a_window_without_calibration_is_named(tmp_path):
 
 def test_calibration_table(tmp_path):
     windows = [window(0), window(1)]
-    calibrate_windows(windows, tmp_path / "calibration.parquet")
+    calibrate_windows(windows, tmp_path / "calibration.parquet", "published", PUBLISHED_MODEL.calibrate)
     table = read_table(tmp_path / "calibration.parquet", CALIBRATION_SCHEMA).to_pandas()
     assert table["window_id"].tolist() == [w.window_id for w in windows]
     assert [len(factors) for factors in table["load_factors"]] == [32, 32]
@@ -105,13 +106,14 @@ def test_calibration_at_the_ends_of_its_range():
         *(np.ones(3) * 9e9 if name == "deadline_s" else np.ones(3, int) for name in list(Workload.__annotations__)[:6])
     )
     assert calibrate(relaxed).lambda_ref == 1e4
-    tight = synthesise(np.array([0.0, 1.0]), np.array([1, 1]), np.array([1, 5]), 0)
+    tight = synthesize(np.array([0.0, 1.0]), np.array([1, 1]), np.array([1, 5]), 0)
     hopeless = Workload(**{**vars(tight), "deadline_s": tight.arrival_s})
     assert calibrate(hopeless).lambda_ref == 0.01
 
 
 def test_registry():
-    assert len(registered_schedulers()) == 13
+    assert len(schedulers_of("published")) == 13
+    assert len(schedulers_of("serving")) == 16
     assert len(primary_schedulers()) == 11
     with pytest.raises(UserError, match="'lifo' is unknown"):
         make_scheduler("lifo")

@@ -5,22 +5,26 @@ the point that this very bisection path ends at; the number of halvings is part 
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from servestudy.engine.fixed_step import MODEL, run
+from servestudy.engine.fixed_step import STEP_S
+from servestudy.errors import UserError
 from servestudy.metrics import slo_violation_rate
 from servestudy.progress import progress
-from servestudy.schedulers.published.fifo import Fifo
+from servestudy.published_model import PUBLISHED_MODEL, PublishedModel
+from servestudy.schedulers.protocol import ReplicaLimits
 from servestudy.tables import column, read_table, write_table
 from servestudy.windows.frozen import FrozenWindow
-from servestudy.workload import Workload, rescale, synthesise
+from servestudy.workload import Workload
 
 LOG10_LOWEST, LOG10_HIGHEST = -2.0, 4.0
 HALVINGS = 30
-VIOLATION_THRESHOLD = 0.005
+GRID_STEP = 0.01
+"""Decades between two loads of the grid of the rule `first_crossing`."""
 
 CALIBRATION_SCHEMA = pa.schema(
     [
@@ -29,39 +33,56 @@ CALIBRATION_SCHEMA = pa.schema(
         column("window_id", pa.string(), "id of the window"),
         column("lambda_ref", pa.float64(), "reference load factor"),
         column("load_factors", pa.list_(pa.float64()), "load factors that the bisection tried, in order"),
-        column("violation_rates", pa.list_(pa.float64()), "FIFO's share of late requests at each"),
+        column(
+            "violation_rates",
+            pa.list_(pa.float64()),
+            "share of late requests at each, of FIFO if the rules are published",
+        ),
+        column(
+            "capacity_rps",
+            pa.float64(),
+            "requests a second that FIFO sustains on the window's requests; NaN in the published model",
+        ),
     ]
 )
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """`lambda_ref`, and the violation curve: each load factor that the bisection tried with FIFO's rate there."""
+    """`lambda_ref`, and the violation curve: each load factor that was tried with the share of late requests there."""
 
     lambda_ref: float
     load_factors: list[float]
     violation_rates: list[float]
+    capacity_rps: float = math.nan
 
 
-def fifo_violation_rate(workload: Workload, load_factor: float) -> float:
-    """FIFO's share of late requests on the window scaled by `load_factor`; 1 if nothing completed."""
-    scaled = rescale(workload, load_factor)
-    rate = slo_violation_rate(run(scaled.requests(), scaled.output_tokens.tolist(), Fifo()), scaled)
+def violation_rate(workload: Workload, load_factor: float, model: PublishedModel) -> float:
+    """Share of late requests on the window scaled by `load_factor`; 1 if nothing completed."""
+    name = model.rules.calibration.scheduler
+    scaled = model.scaled(workload, load_factor)
+    rate = slo_violation_rate(model.run(scaled, model.scheduler(name), name), scaled)
     return 1.0 if math.isnan(rate) else rate
 
 
-def calibrate(workload: Workload, threshold: float = VIOLATION_THRESHOLD) -> Calibration:
-    """Find `lambda_ref` of an unscaled window by 30 halvings of the decades [-2, 4].
+def calibrate(
+    workload: Workload, threshold: float | None = None, model: PublishedModel = PUBLISHED_MODEL
+) -> Calibration:
+    """Find `lambda_ref` of an unscaled window: published, by 30 halvings of the decades [-2, 4] with FIFO.
 
-    `threshold` is the violation rate that is too much. A window that violates at the lower end gets 10^-2, one that
-    never violates 10^4.
+    `threshold` is the violation rate that is too much (default: the rules'). A window that violates at the lower end
+    gets 10^-2, one that never violates 10^4. `model` brings the rules of calibration and engine.
     """
+    rules = model.rules.calibration
+    threshold = rules.threshold if threshold is None else threshold
+    if rules.method == "offered_load":
+        return Calibration(load_that_fills_the_slots(workload), [], [])
     factors: list[float] = []
     rates: list[float] = []
 
     def violates(log10_factor: float) -> bool:
         factors.append(10**log10_factor)
-        rates.append(fifo_violation_rate(workload, factors[-1]))
+        rates.append(violation_rate(workload, factors[-1], model))
         return rates[-1] >= threshold
 
     low, high = LOG10_LOWEST, LOG10_HIGHEST
@@ -75,16 +96,32 @@ def calibrate(workload: Workload, threshold: float = VIOLATION_THRESHOLD) -> Cal
             high = middle
         else:
             low = middle
-    return Calibration(10 ** ((low + high) / 2), factors, rates)
+    end = (low + high) / 2
+    if rules.method == "first_crossing":
+        tried = (end - 1 + place * GRID_STEP for place in range(round(1 / GRID_STEP)))
+        end = next((log10_factor for log10_factor in tried if violates(log10_factor)), end)
+    return Calibration(10**end, factors, rates)
 
 
-def calibrate_windows(windows: list[FrozenWindow], out: Path | str) -> None:
-    """Calibrate all windows of a source and write the table."""
+def load_that_fills_the_slots(workload: Workload) -> float:
+    """The load factor at which the output tokens of the window, one a step, take all slots while requests arrive.
+
+    Raises UserError if all requests arrive at once: no load factor spreads them.
+    """
+    if not workload.arrival_s[-1] > 0:
+        raise UserError("all requests of the window arrive at one time, so it has no offered load; use the bisection")
+    slot_s = float(workload.output_tokens.sum()) * STEP_S / ReplicaLimits().max_num_seqs
+    return float(workload.arrival_s[-1]) / slot_s
+
+
+def calibrate_windows(
+    windows: list[FrozenWindow], out: Path | str, model_name: str, find: Callable[[FrozenWindow], Calibration]
+) -> None:
+    """Calibrate all windows of a source with `find` and write the table."""
     rows = []
     for window in progress(windows, len(windows), "calibrated windows"):
-        workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
-        found = calibrate(workload)
-        rows.append({"model": MODEL, "source": window.source, "window_id": window.window_id, **asdict(found)})
+        found = find(window)
+        rows.append({"model": model_name, "source": window.source, "window_id": window.window_id, **asdict(found)})
     write_table(pa.Table.from_pylist(rows, CALIBRATION_SCHEMA), CALIBRATION_SCHEMA, out)
 
 

@@ -14,11 +14,10 @@ import yaml
 
 from servestudy.errors import UserError
 from servestudy.schemas import load_schema, schema_problems, show, unknown
-from servestudy.traces.registry import Source, load_sources
+from servestudy.traces.registry import SOURCES, Source, load_sources
 
 BASE = "config/config.yaml"
 SCHEDULERS = "config/schedulers.yaml"
-SOURCES = "config/sources.tsv"
 COMMAND_LINE = "command line (--config)"
 
 
@@ -120,19 +119,20 @@ def load_schedulers(root: Path = Path()) -> dict[str, dict[str, Any]]:
     problems = schema_problems(SCHEDULERS, entries, load_schema("schedulers", root))
     if not problems:
         problems = [
-            f"{SCHEDULERS}: {name}.class: found {show(entry['class'])}, which no importable file defines; "
+            f"{SCHEDULERS}: {name}.class.{model}: found {show(path)}, which no importable file defines; "
             "allowed: module:Class, with the module below src/servestudy/ or installed"
             for name, entry in entries.items()
-            if scheduler_file(entry) is None
+            for model, path in entry["class"].items()
+            if scheduler_file(path) is None
         ]
     if problems:
         raise UserError("\n".join(problems))
     return entries
 
 
-def scheduler_file(entry: Mapping[str, Any]) -> Path | None:
-    """The file that defines an entry's class, found without running it; None if there is none."""
-    module, _, class_name = entry["class"].partition(":")
+def scheduler_file(class_path: str) -> Path | None:
+    """The file that defines the class at `module:Class`, found without running it; None if there is none."""
+    module, _, class_name = class_path.partition(":")
     try:
         spec = importlib.util.find_spec(module)
     except ImportError:  # of a parent package
@@ -209,7 +209,20 @@ def _whole_run_problems(
             f"{_origin(layers, 'title')}: title: found {show(merged['title'])}; "
             f'allowed: a text with the word "synthetic", since {synthetic[0]} is'
         )
+    yield from _serving_problems(layers, merged, root)
     yield from _run_name_problems(layers, merged["run"], root)
+
+
+def _serving_problems(layers: Sequence[Layer], merged: dict[str, Any], root: Path) -> Iterator[str]:
+    from servestudy.serving_settings import load_serving_settings  # which needs this module
+
+    if not (root / merged["serving"]).is_file():
+        found = f"found {show(merged['serving'])}, which is no file"
+        yield f"{_origin(layers, 'serving')}: serving: {found}; allowed: a settings file such as config/serving.yaml"
+        return
+    problems: list[str] = []
+    _or_note(problems, lambda: load_serving_settings(root / merged["serving"]))
+    yield from problems
 
 
 def _run_name_problems(layers: Sequence[Layer], run: str, root: Path) -> Iterator[str]:

@@ -9,16 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from servestudy.calibration import calibrate
+from servestudy.engine_model import EngineModel
 from servestudy.errors import UserError
 from servestudy.files import atomic_path
 from servestudy.metrics import METRICS
 from servestudy.progress import progress
-from servestudy.schedulers.registry import make_scheduler
+from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.simulation import TELEMETRY_NAMES, simulate_window
 from servestudy.traces.formats import MAX_TOKENS
 from servestudy.windows.frozen import FrozenWindow
-from servestudy.workload import synthesise
 
 COLUMNS = ("index", "arrival_s", "prompt_tokens", "output_tokens")
 LONG_COLUMNS = ("window_id", "region", "scheduler", "metric", "value")
@@ -77,17 +76,22 @@ def _number(path: Path, line: int, column: str, text: str | None, kind: type) ->
     return value
 
 
-def panel_rows(window: FrozenWindow, schedulers: list[str], lambda_ref: float | None = None) -> Iterator[tuple]:
+def panel_rows(
+    window: FrozenWindow,
+    schedulers: list[str],
+    lambda_ref: float | None = None,
+    model: EngineModel = PUBLISHED_MODEL,
+    calibrating: EngineModel = PUBLISHED_MODEL,
+) -> Iterator[tuple]:
     """Rows of LONG_COLUMNS: lambda_ref first (with empty region and scheduler), then every cell's values.
 
-    Calibrates the window unless `lambda_ref` is given.
+    Calibrates the window with the model `calibrating` unless `lambda_ref` is given.
     """
     if lambda_ref is None:
-        workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
-        lambda_ref = calibrate(workload).lambda_ref
+        lambda_ref = calibrating.calibrate(window).lambda_ref
     yield window.window_id, "", "", "lambda_ref", lambda_ref
     for name in progress(schedulers, len(schedulers), "schedulers"):
-        for cell in simulate_window(window, lambda_ref, name, partial(make_scheduler, name), repetitions=1):
+        for cell in simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, model=model):
             for metric in MEASURED:
                 yield window.window_id, cell["region"], name, metric, cell[metric]
 

@@ -4,20 +4,22 @@ import hashlib
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from servestudy.engine.fixed_step import MODEL, Outcome, Telemetry, run
+from servestudy.engine.fixed_step import Outcome, Telemetry
+from servestudy.engine_model import EngineModel
 from servestudy.errors import UserError
-from servestudy.metrics import METRICS, cell_metrics
+from servestudy.metrics import METRICS
 from servestudy.progress import progress
+from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.schedulers.protocol import Scheduler
 from servestudy.tables import column, write_table
 from servestudy.windows.frozen import FrozenWindow
-from servestudy.workload import NOISE_SEED_BASE, REGIONS, Workload, rescale, synthesise
+from servestudy.workload import REGIONS, Workload
 
 CELL_SCHEMA = pa.schema(
     [
@@ -29,7 +31,7 @@ CELL_SCHEMA = pa.schema(
         column("scheduler", pa.string(), "name of the scheduler"),
         column("repetition", pa.int32(), "0 or 1 ...: the same cell run again from nothing"),
         column("load_factor", pa.float64(), "absolute compression of arrival gaps and slack"),
-        column("synthesis_seed", pa.int64(), "seed of the prediction noise"),
+        column("synthesis_seed", pa.int64(), "seed of the prediction noise; none in the serving model"),
         *(column(metric.name, pa.float64(), f"{metric.definition} [{metric.unit}]; NaN if {metric.undefined_if}")
           for metric in METRICS),
         column("queue_depth_mean", pa.float64(), "waiting requests after enqueueing, before admission: mean"),
@@ -40,9 +42,11 @@ CELL_SCHEMA = pa.schema(
         column("kv_occupancy_max", pa.float64(), "the same: maximum; may exceed 1"),
         column("admission_control_activations", pa.int64(), "requests left waiting while a slot was free, over steps"),
         column("preemption_or_reorder_events", pa.int64(), "evictions"),
-        column("prefill_decode_contention_fraction", pa.float64(), "always 0: prefill is free in this model"),
-        column("token_budget_saturation_fraction", pa.float64(), "always 0: there is no budget in this model"),
+        column("prefill_decode_contention_fraction", pa.float64(), "share of steps with both; 0 as published"),
+        column("token_budget_saturation_fraction", pa.float64(), "share of full steps; 0 as published"),
         column("n_steps", pa.int64(), "executed steps"),
+        column("rejected_requests", pa.int64(), "requests turned away; always 0 in the published model as published"),
+        column("unfinished_requests", pa.int64(), "requests that still waited or ran when the run ended"),
         column("outcome_sha256", pa.string(), "hash of every request's first token and completion step"),
     ]
 )  # fmt: skip
@@ -56,15 +60,22 @@ def outcome_hash(outcome: Outcome) -> str:
     return hashlib.sha256(events.astype("<i8").tobytes()).hexdigest()
 
 
-def measure(outcome: Outcome, scaled: Workload) -> dict[str, float | int | str]:
+def measure(outcome: Outcome, scaled: Workload, model: EngineModel = PUBLISHED_MODEL) -> dict[str, float | int | str]:
     """Metrics, telemetry and outcome hash of one run on a scaled window, by name."""
-    return cell_metrics(outcome, scaled) | asdict(outcome.telemetry) | {"outcome_sha256": outcome_hash(outcome)}
+    rejected = len(outcome.rejected_ids)
+    return model.metrics(outcome, scaled) | {
+        "rejected_requests": rejected,
+        "unfinished_requests": len(scaled) - len(outcome.completed_ids) - rejected,
+        "outcome_sha256": outcome_hash(outcome),
+    }
 
 
-def simulate_cell(workload: Workload, load_factor: float, scheduler: Scheduler) -> dict[str, float | int | str]:
+def simulate_cell(
+    workload: Workload, load_factor: float, scheduler: Scheduler, name: str, model: EngineModel
+) -> dict[str, float | int | str]:
     """`measure` of one cell. `workload` is the unscaled window."""
-    scaled = rescale(workload, load_factor)
-    return measure(run(scaled.requests(), scaled.output_tokens.tolist(), scheduler), scaled)
+    scaled = model.scaled(workload, load_factor)
+    return measure(model.run(scaled, scheduler, name), scaled, model)
 
 
 @contextmanager
@@ -87,11 +98,17 @@ def cell_name(window: FrozenWindow, region: str, name: str) -> str:
 
 
 def cell_row(
-    window: FrozenWindow, region: str, name: str, repetition: int, load_factor: float, measured: dict
+    window: FrozenWindow,
+    region: str,
+    name: str,
+    repetition: int,
+    load_factor: float,
+    measured: dict,
+    model: EngineModel = PUBLISHED_MODEL,
 ) -> dict[str, float | int | str]:
     """A row of CELL_SCHEMA."""
     return {
-        "model": MODEL,
+        "model": model.name,
         "source": window.source,
         "window_id": window.window_id,
         "window_number": window.number,
@@ -99,7 +116,7 @@ def cell_row(
         "scheduler": name,
         "repetition": repetition,
         "load_factor": load_factor,
-        "synthesis_seed": NOISE_SEED_BASE + window.number,
+        "synthesis_seed": model.noise_seed(window),
         **measured,
     }
 
@@ -111,6 +128,7 @@ def simulate_window(
     make: Callable[[], Scheduler],
     repetitions: int,
     regions: Iterable[str] = REGIONS,
+    model: EngineModel = PUBLISHED_MODEL,
 ) -> list[dict]:
     """Rows of CELL_SCHEMA for one window: repetitions in order, regions innermost.
 
@@ -120,19 +138,19 @@ def simulate_window(
     rows: list[dict] = []
     first: dict[str, str] = {}
     for repetition in range(repetitions):
-        workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+        workload = model.workload(window)
         for region in regions:
             load_factor = lambda_ref * REGIONS[region]
             cell = cell_name(window, region, name)
             with failures_named(cell, name):
-                measured = simulate_cell(workload, load_factor, make())
+                measured = simulate_cell(workload, load_factor, make(), name, model)
             digits = repr(measured)  # NaN equals NaN, and every bit counts
             if first.setdefault(region, digits) != digits:
                 raise UserError(
                     f"cell {cell}: repetition {repetition} differs from repetition 0, so {name} is not deterministic; "
                     "look for state that reset() does not clear, for random numbers without a seed, or for sets"
                 )
-            rows.append(cell_row(window, region, name, repetition, load_factor, measured))
+            rows.append(cell_row(window, region, name, repetition, load_factor, measured, model))
     return rows
 
 
@@ -150,6 +168,7 @@ def simulate_shard(
     make: Callable[[], Scheduler],
     repetitions: int,
     out: Path | str,
+    model: EngineModel = PUBLISHED_MODEL,
 ) -> None:
     """Simulate a scheduler on all windows of a source and write the cells.
 
@@ -159,6 +178,6 @@ def simulate_shard(
     rows = [
         row
         for window in progress(windows, len(windows), f"{name}, windows")
-        for row in simulate_window(window, lambda_ref[window.window_id], name, make, repetitions)
+        for row in simulate_window(window, lambda_ref[window.window_id], name, make, repetitions, model=model)
     ]
     write_table(pa.Table.from_pylist(rows, CELL_SCHEMA), CELL_SCHEMA, out)

@@ -4,7 +4,8 @@
 rule calibrate_windows:
     input:
         windows="<results>/windows/{source}.parquet",
-        code=code("servestudy.calibration"),
+        code=lambda wildcards: code(f"servestudy.{wildcards.model}_model"),
+        settings=lambda wildcards: model_settings(wildcards.model),
     output:
         calibration="<results>/calibration/{model}/{source}.parquet",
     log:
@@ -14,8 +15,10 @@ rule calibrate_windows:
     conda:
         "../../environment.yml"
     threads: 1
+    params:
+        model=lambda wildcards, input: model_arguments(wildcards.model, input),
     message:
         "Calibrate the load of the windows of {wildcards.source} (progress: {log})"
     shell:
-        "servestudy calibrate --model {wildcards.model} --windows {input.windows}"
+        "servestudy calibrate {params.model} --windows {input.windows}"
         " --out {output.calibration} > {log} 2>&1"

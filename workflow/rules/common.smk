@@ -14,7 +14,6 @@ except ModuleNotFoundError:
 from servestudy.code_files import PACKAGE, code_files
 from servestudy.config import (
     BASE,
-    SOURCES,
     check_run,
     load_schedulers,
     run_layers,
@@ -29,7 +28,7 @@ from servestudy.statistics.registry import (
     WORKLOAD_ANALYSES,
 )
 from servestudy.tabulation.registry import CLAIMS, TABLES, WINDOW_INDEX
-from servestudy.traces.registry import load_sources
+from servestudy.traces.registry import SOURCES, load_sources
 
 try:
     LAYERS = run_layers(
@@ -57,6 +56,8 @@ SHOWN_MODEL = CONFIG["models"][0]  # in figures and tables
 PRIMARY_SCHEDULERS = [
     name for name in CONFIG["schedulers"] if SCHEDULERS[name]["primary"]
 ]
+REPETITIONS = {"published": CONFIG["repetitions"], "serving": 1}
+VARIANT_MODELS = [model for model in CONFIG["models"] if model == "published"]
 NUMBERS = {
     "slo": CONFIG["sensitivity"]["slo_multipliers"],
     "window_sizes": CONFIG["sensitivity"]["window_requests"],
@@ -87,12 +88,39 @@ def code(*modules):
     return [os.path.relpath(path) for path in code_files(*modules)]
 
 
-def scheduler_code(name):
+def schedulers_of(model):
+    """The run's schedulers that this engine model has."""
+    return [name for name in CONFIG["schedulers"] if model in SCHEDULERS[name]["class"]]
+
+
+def cells_of(model):
+    """The cells of an engine model, a file for each source and scheduler."""
+    return expand(
+        "<results>/cells/{model}/{source}/{scheduler}.parquet",
+        model=model,
+        source=CONFIG["sources"],
+        scheduler=schedulers_of(model),
+    )
+
+
+def model_settings(model):
+    """The settings file of an engine model, if it has one."""
+    return CONFIG["serving"] if model == "serving" else []
+
+
+def model_arguments(model, input):
+    """What tells a command which engine model to run."""
+    settings = f" --serving {input.settings}" if input.settings else ""
+    return f"--model {model}{settings}"
+
+
+def scheduler_code(name, model):
     """The files that a scheduler is made of: its own and those that it shares, but no other scheduler."""
-    home = SCHEDULERS[name]["class"].partition(":")[0]
+    path = SCHEDULERS[name]["class"][model]
+    home = path.partition(":")[0]
     if home.startswith("servestudy."):
         return code(home)
-    return [os.path.relpath(scheduler_file(SCHEDULERS[name]))]
+    return [os.path.relpath(scheduler_file(path))]
 
 
 def package_file(name):
@@ -106,26 +134,25 @@ def registered(source):
     return [row.format, row.sha256, row.rows, row.skip_rows, row.sampling_seed]
 
 
+def analysis_table(name):
+    """The table of an analysis: of the shown model, or of the windows alone."""
+    folder = "" if name in WORKLOAD_ANALYSES else f"{SHOWN_MODEL}/"
+    return f"<results>/statistics/{folder}{name}.parquet"
+
+
 def figure_tables(wildcards):
-    """The analysis tables that a figure reads, by name: of the drawn model, or of the windows alone."""
-    return {
-        table: (
-            f"<results>/statistics/{SHOWN_MODEL}/{table}.parquet"
-            if table in ANALYSES
-            else f"<results>/statistics/{table}.parquet"
-        )
-        for table in FIGURES[wildcards.figure].reads
-    }
+    """The analysis tables that a figure reads, by name."""
+    return {name: analysis_table(name) for name in FIGURES[wildcards.figure].reads}
 
 
 def table_inputs(wildcards):
-    """What a table is made of, by name: analyses of the shown model or of the windows, window index, claims."""
+    """What a table is made of, by name: analyses, window index, claims."""
     elsewhere = {
         WINDOW_INDEX: "<results>/windows/index.csv",
         CLAIMS: "<results>/claims.csv",
     }
     return {
-        name: elsewhere.get(name, f"<results>/statistics/{SHOWN_MODEL}/{name}.parquet")
+        name: elsewhere.get(name) or analysis_table(name)
         for name in TABLES[wildcards.table].reads
     }
 

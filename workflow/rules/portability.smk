@@ -6,7 +6,8 @@ rule simulate_cells:
         windows="<results>/windows/{source}.parquet",
         calibration="<results>/calibration/{model}/{source}.parquet",
         code=code("servestudy.simulation"),
-        scheduler=lambda wildcards: scheduler_code(wildcards.scheduler),
+        scheduler=lambda wildcards: scheduler_code(wildcards.scheduler, wildcards.model),
+        settings=lambda wildcards: model_settings(wildcards.model),
     output:
         cells="<results>/cells/{model}/{source}/{scheduler}.parquet",
     log:
@@ -17,21 +18,19 @@ rule simulate_cells:
         "../../environment.yml"
     threads: 1
     params:
-        repetitions=CONFIG["repetitions"],
-        scheduler=lambda wildcards: SCHEDULERS[wildcards.scheduler]["class"],
+        repetitions=lambda wildcards: REPETITIONS[wildcards.model],
+        model=lambda wildcards, input: model_arguments(wildcards.model, input),
+        scheduler=lambda wildcards: SCHEDULERS[wildcards.scheduler]["class"][
+            wildcards.model
+        ],
     message:
         "Simulate {wildcards.scheduler} on {wildcards.source} (progress: {log})"
     shell:
-        "servestudy simulate --model {wildcards.model} --scheduler {wildcards.scheduler}"
+        "servestudy simulate {params.model} --scheduler {wildcards.scheduler}"
         " --windows {input.windows} --calibration {input.calibration}"
         " --repetitions {params.repetitions} --out {output.cells} > {log} 2>&1"
 
 
 rule cells:
     input:
-        expand(
-            "<results>/cells/{model}/{source}/{scheduler}.parquet",
-            model=CONFIG["models"],
-            source=CONFIG["sources"],
-            scheduler=CONFIG["schedulers"],
-        ),
+        [cells_of(model) for model in CONFIG["models"]],

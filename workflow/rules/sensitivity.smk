@@ -10,7 +10,11 @@ rule simulate_slo:
             scheduler=PRIMARY_SCHEDULERS,
         ),
         code=code("servestudy.slo_variants"),
-        schedulers=[scheduler_code(name) for name in PRIMARY_SCHEDULERS],
+        schedulers=lambda wildcards: [
+            path
+            for name in PRIMARY_SCHEDULERS
+            for path in scheduler_code(name, wildcards.model)
+        ],
     output:
         expand(
             "<results>/slo/{{model}}/{multiplier}/{{source}}.parquet",
@@ -38,7 +42,11 @@ rule simulate_window_sizes:
     input:
         windows="<results>/windows/longer/{source}.parquet",
         code=code("servestudy.window_sizes"),
-        schedulers=[scheduler_code(name) for name in PRIMARY_SCHEDULERS],
+        schedulers=lambda wildcards: [
+            path
+            for name in PRIMARY_SCHEDULERS
+            for path in scheduler_code(name, wildcards.model)
+        ],
     output:
         expand(
             "<results>/window_sizes/{{model}}/{requests}/{{source}}.parquet",
@@ -106,4 +114,4 @@ rule analyse_variants:
 
 rule variants:
     input:
-        [variant_cells(kind, CONFIG["models"]) for kind in NUMBERS],
+        [variant_cells(kind, VARIANT_MODELS) for kind in NUMBERS],

@@ -3,11 +3,7 @@
 
 rule analyse_cells:
     input:
-        cells=expand(
-            "<results>/cells/{{model}}/{source}/{scheduler}.parquet",
-            source=CONFIG["sources"],
-            scheduler=CONFIG["schedulers"],
-        ),
+        cells=lambda wildcards: cells_of(wildcards.model),
         index=lambda wildcards: (
             "<results>/windows/index.csv"
             if ANALYSES[wildcards.analysis].reads_window_index
@@ -26,7 +22,7 @@ rule analyse_cells:
     params:
         schedulers=lambda wildcards: [
             name
-            for name in CONFIG["schedulers"]
+            for name in schedulers_of(wildcards.model)
             if SCHEDULERS[name]["primary"]
             or not ANALYSES[wildcards.analysis].primary_only
         ],
@@ -35,7 +31,10 @@ rule analyse_cells:
         ),
         # Not in the command, which reads them from the registry: another family is a reason to run again.
         families=lambda wildcards: (
-            {name: SCHEDULERS[name]["family"] for name in CONFIG["schedulers"]}
+            {
+                name: SCHEDULERS[name]["family"]
+                for name in schedulers_of(wildcards.model)
+            }
             if ANALYSES[wildcards.analysis].reads_families
             else {}
         ),
@@ -76,6 +75,11 @@ rule statistics:
         expand(
             "<results>/statistics/{model}/{analysis}.parquet",
             model=CONFIG["models"],
-            analysis=[*ANALYSES, *VARIANT_ANALYSES],
+            analysis=ANALYSES,
+        ),
+        expand(
+            "<results>/statistics/{model}/{analysis}.parquet",
+            model=VARIANT_MODELS,
+            analysis=VARIANT_ANALYSES,
         ),
         expand("<results>/statistics/{analysis}.parquet", analysis=WORKLOAD_ANALYSES),

@@ -3,6 +3,7 @@
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -26,17 +27,24 @@ def registered_schedulers() -> dict[str, dict]:
     raise UserError(f"{REGISTRY}: not found; run from the project's root folder")
 
 
+def schedulers_of(model: str) -> list[str]:
+    """Names of the schedulers that run in an engine model, in the order of the registry."""
+    return [name for name, entry in registered_schedulers().items() if model in entry["class"]]
+
+
 def primary_schedulers() -> list[str]:
     """Names of the schedulers that enter headline statistics, in the order of the registry."""
     return [name for name, entry in registered_schedulers().items() if entry["primary"]]
 
 
-def make_scheduler(name: str) -> Scheduler:
-    """A new scheduler with its default parameters; raises UserError if the name is not registered."""
+def make_scheduler(name: str, model: str = "published", **parameters: Any) -> Scheduler:
+    """A new scheduler; raises UserError if the name is not registered, or does not run in this engine model."""
     entries = registered_schedulers()
     if name not in entries:
         raise UserError(f"scheduler {name!r} is unknown; {REGISTRY} has {', '.join(entries)}")
-    return scheduler_class(entries[name]["class"])()
+    if model not in entries[name]["class"]:
+        raise UserError(f"scheduler {name} has no {model} form; {REGISTRY} has {', '.join(schedulers_of(model))}")
+    return scheduler_class(entries[name]["class"][model])(**parameters)
 
 
 def scheduler_class(path: str) -> type[Scheduler]:
