@@ -29,7 +29,7 @@ paper-run: setup ## the published study on its own traces, 1.4 GB to download
 
 test: setup ## all tests, a smoke run of the workflow included
 	@echo "Tests; a few minutes"
-	@$(VENV)/bin/python -m pytest
+	@$(VENV)/bin/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder
 
 lint: setup ## check style and workflow
 	@echo "Style of Python and workflow files, then Snakemake's own checks; some seconds"

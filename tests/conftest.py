@@ -12,6 +12,14 @@ from servestudy.windows.freeze import freeze
 from servestudy.windows.frozen import FrozenWindow, read_windows
 
 PROJECT = Path(__file__).parents[1]
+LONGEST_FIRST = ("test_workflow.py", "test_workflow_mistakes.py", "test_jumping_equals_stepping.py")
+
+
+def pytest_collection_modifyitems(config, items) -> None:
+    """Where several processes share the test files, those that take longest start first, so that none ends late."""
+    if hasattr(config, "workerinput"):
+        order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+        items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

@@ -12,12 +12,20 @@ from scipy.stats import ConstantInputWarning, kendalltau, spearmanr
 from statsmodels.stats.multitest import multipletests
 
 from servestudy.metrics import PRIMARY_METRIC
-from servestudy.statistics import cross_metric_agreement, cross_metric_disagreements
+from servestudy.statistics import bootstrap, cross_metric_agreement, cross_metric_disagreements
 from servestudy.statistics.cross_metric_disagreements import MICROSCOPIC, SAME_ORDER, SUPPORTED, UNDEFINED, WIDE_CI
 from servestudy.statistics.window_values import HIGHER_IS_BETTER, METRIC_NAMES
 from servestudy.tables import write_frame
 
 LATENCY = "mean_latency"
+RESAMPLES = 400
+"""In place of the study's 2000 where loops draw them one by one: each is computed alike, and a test pins the 2000."""
+
+
+@pytest.fixture
+def few_resamples(monkeypatch):
+    for module in (bootstrap, cross_metric_agreement):
+        monkeypatch.setattr(module, "RESAMPLES", RESAMPLES)
 
 
 def oriented(values, source, region, metric):
@@ -51,13 +59,14 @@ def slow_interval(a, b, seed):
     windows = sorted({w for side in (a, b) for of_windows in side.values() for w in of_windows})
     rng = np.random.default_rng(seed)
     taus = []
-    for _ in range(2000):
+    for _ in range(RESAMPLES):
         drawn = list(rng.choice(windows, size=len(windows), replace=True))
         taus.append(slow_correlation(kendalltau, slow_means(a, drawn), slow_means(b, drawn))[0])
     taus = [tau for tau in taus if not np.isnan(tau)]
-    return (*(np.quantile(taus, [0.025, 0.975]) if taus else (np.nan, np.nan)), 2000 - len(taus))
+    return (*(np.quantile(taus, [0.025, 0.975]) if taus else (np.nan, np.nan)), RESAMPLES - len(taus))
 
 
+@pytest.mark.usefixtures("few_resamples")
 @pytest.mark.parametrize(
     ("metrics", "undefined", "transform"),
     [
@@ -85,7 +94,7 @@ def test_agreement_equals_the_slow_one(metrics, undefined, transform):
         assert row.n_schedulers == len(set(means[0]) & set(means[1]))
         assert row.n_excluded == 2 * 9 * len(values.schedulers) - sum(len(w) for s in (a, b) for w in s.values())
         if undefined:
-            assert 0 < row.n_resamples_undefined < 2000
+            assert 0 < row.n_resamples_undefined < RESAMPLES
 
 
 def one_region(means_by_metric, schedulers):
@@ -140,9 +149,9 @@ def slow_side(x, y, seed):
     if not differences:
         return np.nan, np.nan, np.nan
     rng = np.random.default_rng(seed)
-    means = [np.mean(rng.choice(differences, size=len(differences), replace=True)) for _ in range(2000)]
+    means = [np.mean(rng.choice(differences, size=len(differences), replace=True)) for _ in range(RESAMPLES)]
     low, high = np.quantile(means, [0.025, 0.975])
-    return low, high, min(1, 2 * min(sum(m <= 0 for m in means) / 2000, sum(m >= 0 for m in means) / 2000))
+    return low, high, min(1, 2 * min(sum(m <= 0 for m in means) / RESAMPLES, sum(m >= 0 for m in means) / RESAMPLES))
 
 
 def slow_margin(first, second):
@@ -184,6 +193,7 @@ def spread_out(array):
     return array
 
 
+@pytest.mark.usefixtures("few_resamples")
 def test_disagreements_equal_the_slow_ones():
     metrics = (PRIMARY_METRIC, LATENCY, "p95_ttft")
     values = made_values(4, (12,), metrics, ("KNEE", "OVERLOAD"), transform=spread_out, levels=50)

@@ -8,18 +8,18 @@ import pytest
 from servestudy.calibration import calibrate
 from servestudy.engine.fixed_step import DRAIN_STEPS, run
 from servestudy.metrics import cell_metrics
-from servestudy.schedulers.registry import make_scheduler, registered_schedulers
+from servestudy.schedulers.registry import make_scheduler, schedulers_of
 from servestudy.simulation import outcome_hash
-from servestudy.workload import REGIONS, rescale, synthesise
+from servestudy.workload import REGIONS, rescale, synthesize
 
-SCHEDULERS = list(registered_schedulers())
+SCHEDULERS = list(schedulers_of("published"))
 SHORT_DRAIN = 1_000
 """Starved runs step through this many steps instead of 50,000, except in the test of the full drain."""
 
 
 def both_ways(window, lambda_ref, region, scheduler, drain_steps):
     """(metrics, telemetry, outcome hash, last step) by jumping and by stepping."""
-    unscaled = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+    unscaled = synthesize(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
     load = rescale(unscaled, lambda_ref * REGIONS[region])
     results = []
     for step_by_step in (False, True):
@@ -37,7 +37,7 @@ def both_ways(window, lambda_ref, region, scheduler, drain_steps):
 
 
 def lambda_ref(window):
-    return calibrate(synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)).lambda_ref
+    return calibrate(synthesize(window.time_s, window.prompt_tokens, window.output_tokens, window.number)).lambda_ref
 
 
 def spread(windows_by_source, per_source):
@@ -57,7 +57,7 @@ def check(windows, state_fact, what):
 
 
 def test_embedded_windows(embedded_windows, state_fact):
-    check(list(spread(embedded_windows, 6)), state_fact, "embedded")
+    check(list(spread(embedded_windows, 3)), state_fact, "embedded")
 
 
 def test_real_windows(real_windows, state_fact):
@@ -74,7 +74,7 @@ def test_full_drain(embedded_windows, scheduler):
 def test_the_full_drain_is_reached(embedded_windows):
     """The two schedulers that starve requests do end at the drain limit in the window of the test above."""
     window = embedded_windows["azure_like"][0]
-    unscaled = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+    unscaled = synthesize(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
     load = rescale(unscaled, lambda_ref(window) * REGIONS["HIGH_PRESSURE"])
     for scheduler in ("vllm_faithful", "scorpio_style_slo_guard"):
         outcome = run(load.requests(), load.output_tokens.tolist(), make_scheduler(scheduler))

@@ -72,17 +72,17 @@ def test_the_models_are_the_published_ones():
         assert {**parameters[name], "n_jobs": None} == {**model.get_params(), "n_jobs": None}
 
 
-def test_scores_equal_scikit_learn_fold_by_fold():
+def test_scores_equal_scikit_learn_fold_by_fold(small_forest):
     table = feature_table(distance=3)
     result = classify(table)
     assert list(result.columns) == separability.SCHEMA.names
     pooled = result[result["fold"] == "all"].set_index(["model", "inputs"])
     matrix, source, stratum = arrays(table)
-    for name, make in {"random_forest": forest, **INDEPENDENT}.items():
+    for name, make in {"random_forest": lambda: forest(10), **INDEPENDENT}.items():
         expected = expected_scores(by_hand(matrix, source, stratum, make))
         assert pooled.loc[(name, "values"), list(expected)].to_dict() == pytest.approx(expected, abs=1e-15)
         assert 0.4 < expected["balanced_accuracy"] < 1
-    control = expected_scores(by_hand(np.isnan(matrix).astype(float), source, stratum, forest))
+    control = expected_scores(by_hand(np.isnan(matrix).astype(float), source, stratum, lambda: forest(10)))
     assert pooled.loc[("random_forest", "missingness"), list(control)].to_dict() == pytest.approx(control, abs=1e-15)
     assert (pooled["values_missing"] == np.isnan(matrix).sum()).all()
     assert (pooled["windows"] == len(table)).all()
@@ -164,8 +164,8 @@ def test_a_regrown_forest_predicts_what_scikit_learns_forest_predicts(columns):
     labels = np.repeat(["b", "c", "a"], [20, 35, 25])
     values, unseen = rng.normal(size=(80, 28)).round(1), rng.normal(size=(300, 28)).round(1)
     values[:, [0, 4]] += np.repeat([0, 1, 2], [20, 35, 25])[:, None]
-    regrown = RegrownForest(forest().fit(values, labels), values, labels)
-    expected = forest().fit(values[:, columns], labels).predict(unseen[:, columns])
+    regrown = RegrownForest(forest(60).fit(values, labels), values, labels)
+    expected = forest(60).fit(values[:, columns], labels).predict(unseen[:, columns])
     assert regrown.predict(columns, unseen).tolist() == expected.tolist()
     assert len(set(expected)) == 3
 

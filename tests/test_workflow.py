@@ -1,72 +1,28 @@
-"""The whole workflow in a copy of the project: runs, reruns, edits, kills, mistakes.
+"""The whole workflow in a copy of the project: runs, reruns, edits, kills.
 
-One smoke run is shared by the tests that only look at it; a second one is killed on its way.
+One smoke run is shared by the tests that only look at it; part of it is made again and killed on its way.
 """
 
 import os
-import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from project_copy import NOTHING, SNAKEMAKE, copy_of, environment, planned, snakemake
 
 from servestudy.plotting.registry import FIGURES
 from servestudy.statistics.registry import ANALYSES, VARIANT_ANALYSES
 from servestudy.tabulation.registry import TABLES, WINDOW_INDEX
-from servestudy.traces.registry import load_sources
 
-SNAKEMAKE = Path(sys.executable).with_name("snakemake")
-NEEDED = ("Snakefile", "claims", "config", "workflow", "profiles", "src", "environment.yml")
 SMOKE = ("--configfile", "config/smoke.yaml", "--config", "windows={stage0: 1, extension: 1}")
 """The smoke run with half its windows, which halves the time of these tests and leaves all jobs in."""
 SIMULATED = ("cells", "results/smoke/tables/portability/tau_by_region.csv")
 """Targets: the simulation stage, and a table at the other end of the workflow."""
-
-NOTHING = "Nothing to be done"
-
-
-def copy_of(project: Path, folder: Path) -> Path:
-    """What the workflow needs of the project, nothing else: no results, no Git."""
-    folder.mkdir()
-    for name in NEEDED:
-        if (project / name).is_dir():
-            shutil.copytree(project / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        else:
-            shutil.copy(project / name, folder)
-    return folder
-
-
-def environment(folder: Path, **variables: str) -> dict[str, str]:
-    """Makes the copy's own package the one that runs."""
-    inherited = {name: value for name, value in os.environ.items() if name != "SERVESTUDY_TRACE_MIRROR"}
-    return {**inherited, "PYTHONPATH": str(folder / "src"), **variables}
-
-
-def snakemake(folder: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [SNAKEMAKE, *arguments],
-        cwd=folder,
-        env=environment(folder, **variables),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=600,
-    )
-
-
-def planned(folder: Path, *arguments: str) -> dict[str, int]:
-    """Rule -> number of jobs that a run would do."""
-    result = snakemake(folder, *arguments, "--dry-run")
-    assert result.returncode == 0, result.stdout
-    if NOTHING in result.stdout:
-        return {}
-    table = re.search(r"Job stats:\n.*\n-+ .*\n((?:\w+ +\d+\n)+)", result.stdout).group(1)
-    jobs = {rule: int(count) for rule, count in (line.split() for line in table.splitlines())}
-    return {rule: count for rule, count in jobs.items() if rule not in ("all", "total")}
+UNDISTURBED = ("bailian_like", "burstgpt_like")
+"""The sources whose part of the run is made once; that of the third is made again, on one core and with a kill."""
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
@@ -90,9 +46,17 @@ def finished(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def restarted(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy whose smoke run was killed among the simulations and started again, on one core."""
-    folder = copy_of(project, tmp_path_factory.mktemp("restarted") / "project")
+def restarted(finished: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the run without all that a source has a part in, from its raw trace to the tables.
+
+    Made again on one core, killed among the simulations and started once more. So every stage and every scheduler runs
+    again, but not for every source.
+    """
+    folder = tmp_path_factory.mktemp("restarted") / "project"
+    shutil.copytree(finished, folder)
+    for path in [*(folder / "results").rglob("*"), *(folder / "data/raw").rglob("*")]:
+        if path.is_file() and not any(source in path.as_posix() for source in UNDISTURBED):
+            path.unlink()
     log = folder / "killed.log"
     with log.open("w") as file:
         run = subprocess.Popen(
@@ -104,9 +68,9 @@ def restarted(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
             start_new_session=True,
         )
     try:
-        cells = folder / "results/smoke/cells"
+        cells = folder / "results/smoke/cells/published/azure_like"
         end = time.monotonic() + 200
-        while len(list(cells.rglob("*.parquet"))) < 3:
+        while len(list(cells.glob("*.parquet"))) < 3:
             assert run.poll() is None, log.read_text()
             assert time.monotonic() < end, log.read_text()
             time.sleep(0.02)
@@ -247,75 +211,3 @@ def test_one_figure_by_name_makes_only_what_it_needs(finished):
 
 def test_named_targets(finished):
     assert planned(finished, "cells", "statistics", "figures", "tables", *SMOKE) == {}
-
-
-# Mistakes
-
-
-def test_a_config_with_three_mistakes_prints_three_lines(finished):
-    mistakes = "run: mine\nwindws: {stage0: 2}\nrepetitions: 0\nschedulers: [fifo, edff]\n"
-    (finished / "mine.yaml").write_text(mistakes)
-    result = subprocess.run(
-        [SNAKEMAKE, "--cores", "1", "--configfile", "mine.yaml"],
-        cwd=finished,
-        env=environment(finished),
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 1
-    assert result.stdout == ""
-    assert result.stderr.splitlines()[1:] == [  # the first line is Snakemake's, about the profile
-        'mine.yaml: windws: unknown key "windws"; did you mean windows?',
-        "mine.yaml: repetitions: found 0; allowed: a whole number, 1 or more",
-        'mine.yaml: schedulers[1]: unknown name "edff"; did you mean edf? (config/schedulers.yaml)',
-    ]
-
-
-def test_broken_default_config_is_named_with_its_line(project, tmp_path):
-    folder = copy_of(project, tmp_path / "project")
-    (folder / "config/config.yaml").write_text("run: embedded\nsources: [a\nmodels: [b]\n")
-    result = snakemake(folder, "--cores", "1")
-    assert result.returncode == 1
-    assert "config/config.yaml: line 3: not valid YAML" in result.stdout
-    assert "Traceback" not in result.stdout
-
-
-def test_failed_job_shows_its_log(project, tmp_path):
-    folder = copy_of(project, tmp_path / "project")
-    (folder / "mirror/azure_2023").mkdir(parents=True)
-    (folder / "mirror/azure_2023/AzureLLMInferenceTrace_code.csv").write_text("wrong\n")
-    target = "data/raw/azure_2023/79092101/AzureLLMInferenceTrace_code.csv"
-    result = snakemake(folder, target, "--cores", "1", SERVESTUDY_TRACE_MIRROR="mirror")
-    assert result.returncode == 1
-    assert "it has 6 bytes, the registry states 320117" in result.stdout
-    assert not (folder / target).exists()
-
-
-# The mirror of raw traces
-
-
-@pytest.mark.parametrize("how", ["environment", "config"])
-def test_mirror_may_be_a_relative_path(project, shared, tmp_path, how):
-    folder = copy_of(project, tmp_path / "project")
-    (tmp_path / "mirror").symlink_to(shared / "traces")
-    target = "data/raw/azure_2023/79092101/AzureLLMInferenceTrace_code.csv"
-    arguments = ["--config", "traces={mirror: ../mirror}"] if how == "config" else []
-    variables = {"SERVESTUDY_TRACE_MIRROR": "../mirror"} if how == "environment" else {}
-    result = snakemake(folder, target, "--cores", "1", *arguments, **variables)
-    assert result.returncode == 0, result.stdout
-    original = shared / "traces/azure_2023/AzureLLMInferenceTrace_code.csv"
-    assert (folder / target).read_bytes() == original.read_bytes()
-    assert planned(folder, target) == {}, "where a file came from is no reason to get it again"
-
-
-def test_a_verified_raw_trace_is_not_deleted_to_be_fetched_again(project, shared, tmp_path):
-    folder = copy_of(project, tmp_path / "forced")
-    source = load_sources(project / "config/sources.tsv")["azure_2023_conv"]
-    trace = source.raw_path("data/raw")
-    (folder / trace).parent.mkdir(parents=True)
-    shutil.copy(source.mirror_path(shared / "traces"), folder / trace)
-    call = (trace.as_posix(), "-f", "--cores", "1", "--configfile", "config/real.yaml")
-    assert snakemake(folder, *call).returncode == 0  # no mirror, and no need of a network
-    (folder / trace).write_text("not the trace")
-    assert snakemake(folder, *call).returncode == 1
-    assert (folder / trace).read_text() == "not the trace"  # named in the message, left alone
