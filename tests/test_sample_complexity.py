@@ -94,14 +94,14 @@ def test_the_first_n_is_the_smallest_that_reaches_the_threshold():
 
 
 def test_a_window_of_twelve_equal_cells_is_numpys_mean_of_twelve_rows_not_of_six(tmp_path):
-    """Cells of two equal repetitions, read as the study stores them; the mean of six regions has other last digits."""
+    """As the study stores cells, of two equal repetitions; the mean of six regions has other last digits."""
     rng = np.random.default_rng(4)
     regions = ("LOW", "PRE_KNEE", "KNEE", "POST_KNEE", "OVERLOAD", "HIGH_PRESSURE")
     keys = itertools.product(["a"], [f"w{n}" for n in range(40)], regions, ["s", "t"], [PRIMARY_METRIC])
     once = pd.DataFrame([(*key, rng.integers(0, 201) / 200) for key in keys], columns=VALUE_COLUMNS)
     rows = once.loc[once.index.repeat(2)]
-    rows.to_parquet(tmp_path / "twice.parquet")
-    pooled = sample_complexity.pooled_values(load_values([tmp_path / "twice.parquet"]), "a", PRIMARY_METRIC)
+    once.to_parquet(tmp_path / "once.parquet")
+    pooled = sample_complexity.pooled_values(load_values([tmp_path / "once.parquet"]), "a", PRIMARY_METRIC)
     for s, scheduler in enumerate(["s", "t"]):
         by_window = rows[rows["scheduler"] == scheduler].groupby("window_id", sort=False)["value"]
         assert pooled[s].tolist() == [np.mean(twelve.to_numpy()) for _, twelve in by_window]

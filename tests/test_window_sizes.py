@@ -7,18 +7,19 @@ import pyarrow as pa
 import pytest
 from conftest import PROJECT
 
-from servestudy.calibration import calibrate, fifo_violation_rate
+from servestudy.calibration import calibrate, violation_rate
 from servestudy.cli import main
 from servestudy.errors import UserError
+from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.schedulers.registry import make_scheduler
 from servestudy.simulation import CELL_SCHEMA, simulate_window
 from servestudy.tables import read_table, write_table
 from servestudy.traces.registry import load_sources
-from servestudy.traces.synthesize import synthesize
+from servestudy.traces.synthesize import synthesize as synthesize_trace
 from servestudy.window_sizes import first_requests, simulate_sizes, start_rows, with_room
 from servestudy.windows.freeze import freeze
 from servestudy.windows.frozen import WINDOW_SCHEMA, FrozenWindow, read_windows
-from servestudy.workload import synthesise
+from servestudy.workload import synthesize
 
 
 def window(number, n, start=0):
@@ -54,7 +55,7 @@ def test_windows_that_would_overlap_are_taken_in_the_order_of_their_rows():
 def embedded(tmp_path_factory):
     """Windows of an embedded trace, and the table with the requests that follow them."""
     folder = tmp_path_factory.mktemp("sizes")
-    synthesize("burstgpt_like", folder / "trace")
+    synthesize_trace("burstgpt_like", folder / "trace")
     source = load_sources(PROJECT / "config/sources.tsv")["burstgpt_like"]
     freeze(source, folder / "trace", folder / "w.parquet", folder / "w.csv", 10, 30, 0.001, folder / "longer.parquet")
     return folder
@@ -76,7 +77,7 @@ def test_longer_windows_start_with_the_frozen_ones(embedded):
 def test_shares_requests_and_noise_with_the_window_of_200(embedded):
     long = read_windows(embedded / "longer.parquet")[0]
     whole, part = (
-        synthesise(w.time_s, w.prompt_tokens, w.output_tokens, w.number) for w in (long, first_requests(long, 50))
+        synthesize(w.time_s, w.prompt_tokens, w.output_tokens, w.number) for w in (long, first_requests(long, 50))
     )
     assert np.array_equal(whole.predicted_output_tokens[:50], part.predicted_output_tokens)
 
@@ -84,13 +85,13 @@ def test_shares_requests_and_noise_with_the_window_of_200(embedded):
 @pytest.mark.parametrize("n", [50, 100, 200, 400])
 def test_the_knee_is_the_first_late_request_at_every_number(n):
     crowd = window(3, n)
-    workload = synthesise(crowd.time_s, crowd.prompt_tokens, crowd.output_tokens, crowd.number)
+    workload = synthesize(crowd.time_s, crowd.prompt_tokens, crowd.output_tokens, crowd.number)
     found = calibrate(workload, threshold=1 / n)
     late = [round(rate * n) for rate in found.violation_rates]
     above = [factor for factor, count in zip(found.load_factors, late, strict=True) if count >= 1]
     below = [factor for factor, count in zip(found.load_factors, late, strict=True) if count == 0]
     assert max(below) < found.lambda_ref < min(factor for factor in above if factor > max(below))
-    assert fifo_violation_rate(workload, max(below)) == 0
+    assert violation_rate(workload, max(below), PUBLISHED_MODEL) == 0
     if n <= 200:
         assert calibrate(workload) == found, "up to 200 the study's threshold is the first late request as well"
 
@@ -104,7 +105,7 @@ def test_cells_at_200_are_those_of_the_study(tmp_path):
     expected = []
     for whole in windows:
         study = first_requests(whole, 200)
-        lambda_ref = calibrate(synthesise(study.time_s, study.prompt_tokens, study.output_tokens, study.number))
+        lambda_ref = calibrate(synthesize(study.time_s, study.prompt_tokens, study.output_tokens, study.number))
         for name in ("fifo", "edf"):
             rows = simulate_window(study, lambda_ref.lambda_ref, name, partial(make_scheduler, name), 1)
             expected += [row for row in rows if row["region"] in ("KNEE", "HIGH_PRESSURE")]
