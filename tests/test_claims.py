@@ -49,10 +49,10 @@ def test_no_verdict_is_typed_in_the_file(project, study):
         assert f": {verdict}" not in text
 
 
-def test_every_test_function_is_used_and_takes_its_parameters(study):
-    used = {claim["test"]["function"] for claim in study["claims"].values()}
-    assert used == TESTS.keys()
-    for claim in study["claims"].values():
+def test_every_test_function_is_used_and_takes_its_parameters(project):
+    claims = [claim for path in project.glob("claims/*.yaml") for claim in load_claims(path)["claims"].values()]
+    assert {claim["test"]["function"] for claim in claims} == TESTS.keys()
+    for claim in claims:
         function = TESTS[claim["test"]["function"]]
         known = function.__code__.co_varnames[1 : function.__code__.co_argcount]
         assert set(claim["test"].get("parameters", {})) <= set(known), claim

@@ -11,7 +11,15 @@ from typing import Any
 
 import pandas as pd
 
-from servestudy.claim_tests.evidence import FIFO_CELLS, Evidence, Finding, NotEvaluatedError, UndefinedError, Value
+from servestudy.claim_tests.evidence import (
+    FIFO_CELLS,
+    TIER_TABLES,
+    Evidence,
+    Finding,
+    NotEvaluatedError,
+    UndefinedError,
+    Value,
+)
 from servestudy.claim_tests.registry import TESTS
 from servestudy.config import load_yaml
 from servestudy.errors import UserError
@@ -41,7 +49,7 @@ COLUMNS = (
     "evidence",
     "note",
 )
-TABLES = (*ANALYSES, *VARIANT_ANALYSES, *WORKLOAD_ANALYSES, FIFO_CELLS)
+TABLES = (*ANALYSES, *VARIANT_ANALYSES, *WORKLOAD_ANALYSES, FIFO_CELLS, *TIER_TABLES)
 """What a claim may name as evidence."""
 CHECKOUT = Path(__file__).parents[2]
 
@@ -85,6 +93,10 @@ def tables_of_run(run_dir: Path | str, model: str) -> dict[str, list[Path]]:
         cells = [run_dir / f"cells/{model}/{source}/fifo.parquet" for source in sources]
         if all(path.is_file() for path in cells):
             found[FIFO_CELLS] = cells
+    tiers = run_dir / "tiers" / model
+    for name, pattern in (("tier_metrics", "metrics/*.parquet"), ("tier_speedups", "speedups.parquet")):
+        if paths := sorted(tiers.glob(pattern)):
+            found[name] = paths
     return found
 
 
@@ -98,9 +110,11 @@ def tables_by_name(files: Iterable[tuple[str, Path]]) -> dict[str, list[Path]]:
     return tables
 
 
-def on_the_studys_traces(files: Mapping[str, list[Path]], traces: Mapping[str, Any]) -> bool:
-    """Whether a run has the study's sources, with as many windows of each, and no others; False without a ranking."""
-    if "ranking" not in files:
+def on_the_studys_traces(files: Mapping[str, list[Path]], traces: Mapping[str, Any] | None) -> bool:
+    """Whether a run has the study's sources, with as many windows of each, and no others; False without a ranking,
+    or for a study without traces.
+    """
+    if traces is None or "ranking" not in files:
         return False
     ranking = pd.read_parquet(files["ranking"][0])
     windows = ranking["windows_defined"] + ranking["windows_undefined"]
@@ -156,7 +170,7 @@ def evaluate_claims(
     trace_set: str,
 ) -> pd.DataFrame:
     """One row of COLUMNS for each claim, in the order of the file. `serving` None: that model has not been run."""
-    studys_traces = on_the_studys_traces(published, study["traces"])
+    studys_traces = on_the_studys_traces(published, study.get("traces"))
     rows = []
     for name, claim in study["claims"].items():
         ours = evaluate(claim, published)

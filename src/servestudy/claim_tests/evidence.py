@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pandas as pd
+import pyarrow as pa
 
 from servestudy.metrics import PRIMARY_METRIC
 from servestudy.simulation import CELL_SCHEMA
@@ -13,6 +14,11 @@ from servestudy.statistics.registry import ANALYSES, VARIANT_ANALYSES, WORKLOAD_
 from servestudy.tables import read_table
 
 FIFO_CELLS = "cells of fifo"
+TIER_TABLES = {
+    "tier_metrics": ("servestudy.tiers.metrics", "METRIC_SCHEMA"),
+    "tier_speedups": ("servestudy.tiers.speedups", "SPEEDUP_SCHEMA"),
+}
+"""Tables of the multi-tier study: where each one's schema stands."""
 
 Value = float | int | str
 
@@ -47,8 +53,15 @@ class Evidence:
 
     def table(self, name: str) -> pd.DataFrame:
         """All rows of a table; several files (one a source) in one. Raises UserError for a file of another kind."""
+        if name in TIER_TABLES:
+            module, schema_name = TIER_TABLES[name]
+            schema = getattr(import_module(module), schema_name)
+            return self._read(name, schema)
         analysis = (ANALYSES | VARIANT_ANALYSES | WORKLOAD_ANALYSES).get(name)
         schema = import_module(analysis.module).SCHEMA if analysis else CELL_SCHEMA
+        return self._read(name, schema)
+
+    def _read(self, name: str, schema: pa.Schema) -> pd.DataFrame:
         return pd.concat([read_table(path, schema).to_pandas() for path in self.files[name]], ignore_index=True)
 
     def primary(self, name: str) -> pd.DataFrame:

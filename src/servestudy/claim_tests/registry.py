@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-from servestudy.claim_tests import agreement, constructed, metrics, reversals, slo, windows, workload
+from servestudy.claim_tests import agreement, constructed, metrics, reversals, slo, tiers, windows, workload
 from servestudy.claim_tests.evidence import Finding
 
 TESTS: dict[str, Callable[..., Finding]] = {
     function.__name__: function
-    for module in (agreement, reversals, metrics, windows, slo, workload, constructed)
+    for module in (agreement, reversals, metrics, windows, slo, workload, constructed, tiers)
     for function in module.TESTS
 }
 """Each takes an Evidence and the parameters of the claim. It raises UndefinedError or NotEvaluatedError."""

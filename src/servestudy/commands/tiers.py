@@ -12,10 +12,8 @@ def add_commands(command: NewCommand) -> None:
     sub.add_argument("--system", required=True, help="name of a system; docs/TIERS.md lists them")
     sub.add_argument("--preset", default="burst", help="workload and rules: burst (default) or fixed")
     sub.add_argument("--tiers", nargs="+", type=positive_number, metavar="K", help="default: 1 to 10")
-    sub.add_argument(
-        "--mixes", nargs="+", help="tier mixes (default: uniform, gaussian_v2, enterprise_v2, power_law_v2)"
-    )
-    sub.add_argument("--requests", nargs="+", type=positive_number, metavar="N", help="volumes (default: 10000 15000)")
+    sub.add_argument("--mixes", nargs="+", help="tier mixes (default: the preset's)")
+    sub.add_argument("--requests", nargs="+", type=positive_number, metavar="N", help="volumes (default: the preset's)")
     sub.add_argument("--seeds", nargs="+", type=whole_number, metavar="S", help="default: 42, the study's")
     sub.add_argument("--set", nargs="+", default=[], metavar="RULE=VALUE", help="rules other than the published ones")
     sub.add_argument("--out", type=Path, required=True)
@@ -32,12 +30,13 @@ def add_commands(command: NewCommand) -> None:
 def tiers(args: argparse.Namespace) -> None:
     from servestudy.tiers import study
 
+    preset = study.preset_of(args.preset)
     study.write_cells(
         args.preset,
         args.system,
         args.tiers or study.TIERS_OF_THE_STUDY,
-        args.mixes or study.MIXES_OF_THE_STUDY,
-        args.requests or study.VOLUMES_OF_THE_STUDY,
+        args.mixes or preset.mixes,
+        args.requests or preset.volumes,
         args.seeds or (study.SEED_OF_THE_STUDY,),
         args.set,
         args.out,

@@ -1,0 +1,1 @@
+"""The multi-tier study: workload, dispatch, headroom, migration, autoscaling and the systems compared."""
