@@ -40,10 +40,8 @@ class RandomScheduler(Scheduler):
 
     def decide(self, view: ReplicaView) -> Action:
         prefilling = [r for r in view.running if view.prefill_left(r.request_id)]
-        state = len(prefilling)
-        news = view.joined or view.finished or state != self._seen or view.time_s >= self._until_s
+        news = view.joined or view.finished or len(prefilling) != self._seen or view.time_s >= self._until_s
         if not news:
-            # What it would answer in an iteration that is none of its business: nothing new, and what stands.
             valid = 1 if prefilling else UNTIL_EVENT
             return Action(hold=self._hold, prefill=self._prefill, valid_steps=valid, valid_until_s=self._until_s)
         rng = self.rng
@@ -58,10 +56,10 @@ class RandomScheduler(Scheduler):
         if rng.random() < 0.4:
             named = [r.request_id for r in prefilling] + admit
             rng.shuffle(named)
-            self._prefill = {i: rng.randint(1, 300) for i in named if rng.random() < 0.9}
+            most = (1, 300) if self.chunked_prefill else (10_000, 10_000)
+            self._prefill = {i: rng.randint(*most) for i in named if rng.random() < 0.9}
         self._until_s = view.time_s + rng.choice([0.03, 0.2, 1.0])
-        # Admissions end up in `prefilling`, so the count is stale on purpose whenever some were made.
-        self._seen = state
+        self._seen = len(prefilling)
         valid = 1 if prefilling or admit else UNTIL_EVENT
         return Action(admit, preempt, self._hold, valid, reject, self._prefill, self._until_s)
 

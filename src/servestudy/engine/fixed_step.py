@@ -12,7 +12,7 @@ decision still valid. All state is in whole steps and tokens, so a jump is exact
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 import numpy as np
@@ -59,6 +59,7 @@ class Outcome:
     completion_step: np.ndarray
     last_step: int
     telemetry: Telemetry
+    rejected_ids: tuple[int, ...] = field(default=(), kw_only=True)
 
     @property
     def first_token_s(self) -> np.ndarray:
@@ -94,15 +95,17 @@ def run(
     limits: ReplicaLimits = PUBLISHED_LIMITS,
     drain_steps: int = DRAIN_STEPS,
     step_by_step: bool = False,
+    exact_idle_jump: bool = False,
 ) -> Outcome:
     """Simulate `requests` (in arrival order) with their true `output_tokens` (>= 1) under `scheduler`.
 
     Ends when all requests have completed, or `drain_steps` steps after the last arrival was enqueued. An exception
-    of the scheduler passes through unchanged.
+    of the scheduler passes through unchanged. An idle replica wakes in the step of the next arrival if
+    `exact_idle_jump`; published: up to one step before, as the arrival is rounded down.
     """
     arrival_s = np.array([request.arrival_s for request in requests])
     enqueue_step = first_step_at(arrival_s).tolist()
-    idle_jump_step = (arrival_s / STEP_S).astype(np.int64).tolist()
+    idle_jump_step = enqueue_step if exact_idle_jump else (arrival_s / STEP_S).astype(np.int64).tolist()
     outputs = dict(zip((request.request_id for request in requests), output_tokens, strict=True))
     total = len(requests)
     max_num_seqs = limits.max_num_seqs
@@ -135,6 +138,7 @@ def run(
     activations = preemptions = n_steps = 0
     rejoined: list[Request] = []
     finished: list[int] = []
+    rejected: list[int] = []
 
     while True:
         joined = rejoined
@@ -186,6 +190,13 @@ def run(
                 heappush(finishing, entry)
                 admissions += 1
                 kv_tokens += request.prompt_tokens
+
+        for request_id in action.reject:
+            if queue.pop(request_id, None) is None:
+                log.warning("step %d: cannot reject request %s, it is not waiting", step, request_id)
+            else:
+                left_waiting -= 1
+                rejected.append(request_id)
 
         if running_before < max_num_seqs:
             activations += left_waiting - len(refused)  # those that this step's decision did not name
@@ -290,4 +301,4 @@ def run(
         n_steps=n_steps,
     )
     ids, first, completion = np.array(completions, dtype=np.int64).reshape(-1, 3).T
-    return Outcome(ids, first, completion, last, telemetry)
+    return Outcome(ids, first, completion, last, telemetry, rejected_ids=tuple(rejected))

@@ -5,7 +5,7 @@ A scheduler sees what a real one can see. The true output length is not among it
 
 import math
 import sys
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -58,6 +58,7 @@ class ReplicaView:
     Attributes
     ----------
     step, time_s: index and start time of the step.
+    queue: waiting requests in queue order, as a live view: to look at the first few without a copy of a long queue.
     waiting_count, running_count: number of waiting and of running requests.
     decoding_count: running requests that have prefilled all their prompt (in the published model, all).
     prefill_backlog: tokens that the running requests have yet to prefill (in the published model, 0).
@@ -67,7 +68,7 @@ class ReplicaView:
     finished: ids of the requests that completed, or were rejected by the engine, since the last decision.
     tokens_made: function of a request's id: output tokens that it has made before this step.
     prefill_left: function of a request's id: tokens that it has yet to prefill; for a waiting one, those that it will
-        have to prefill, and hold in KV, when admitted.
+        have to prefill, and hold in KV, when admitted (for a swapped out one, those that it will hold).
     """
 
     __slots__ = (
@@ -80,6 +81,7 @@ class ReplicaView:
         "limits",
         "prefill_backlog",
         "prefill_left",
+        "queue",
         "running_count",
         "step",
         "time_s",
@@ -96,6 +98,7 @@ class ReplicaView:
         prefill_left: Callable[[int], int] | None = None,
     ):
         self._queue = queue
+        self.queue: Collection[Request] = queue.values()
         self._running = running
         self.tokens_made = tokens_made
         self.prefill_left = prefill_left or self._all_of_a_waiting_prompt

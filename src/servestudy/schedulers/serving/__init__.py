@@ -1,0 +1,1 @@
+"""Schedulers of the serving model."""
