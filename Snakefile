@@ -38,6 +38,8 @@ include: "workflow/rules/calibrate.smk"
 include: "workflow/rules/portability.smk"
 include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/statistics.smk"
+include: "workflow/rules/audit.smk"
+include: "workflow/rules/spotcheck.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
@@ -56,6 +58,8 @@ rule all:
         rules.figures.input,
         rules.tables.input,
         rules.claims.input,
+        rules.audit.input,
+        rules.spotcheck.input,
         rules.write_manifest.output,
     message:
         "The run is complete: {input}"

@@ -22,7 +22,7 @@ from servestudy.engine import fixed_step
 from servestudy.schedulers.registry import make_scheduler
 from servestudy.simulation import simulate_window
 from servestudy.windows.frozen import read_windows
-from servestudy.workload import REGIONS, synthesise
+from servestudy.workload import REGIONS, synthesize
 
 PROJECT = Path(__file__).parents[1]
 WALL_LIMIT_S, ENGINE_CPU_LIMIT_S = 60, 30
@@ -80,7 +80,7 @@ def engine_seconds(folder: Path, config: dict) -> dict[str, float]:
         lambda_ref = read_lambda_ref(results / f"calibration/published/{source}.parquet")
         for window in windows:
             started = time.process_time()
-            calibrate(synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number))
+            calibrate(synthesize(window.time_s, window.prompt_tokens, window.output_tokens, window.number))
             spent["calibration"] += time.process_time() - started
         for name in config["schedulers"]:
             started = time.process_time()

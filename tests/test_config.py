@@ -32,8 +32,10 @@ def test_default_config_holds_every_key_with_a_comment(project):
         return found
 
     config = load_yaml(project / "config/config.yaml")
-    flat = list(config) + [f"{key}.{name}" for key in ("windows", "sensitivity", "traces") for name in config[key]]
-    assert sorted(flat) == sorted(keys(load_schema("config", project)))
+    schema = load_schema("config", project)
+    sections = [key for key, part in schema["properties"].items() if "properties" in part]
+    flat = list(config) + [f"{key}.{name}" for key in sections for name in config[key]]
+    assert sorted(flat) == sorted(keys(schema))
     readme = (project / "config/README.md").read_text(encoding="utf-8")
     missing = [key for key in flat if key not in ("windows", "sensitivity", "traces") and f"`{key}`" not in readme]
     assert not missing, "config/README.md explains each key"
@@ -135,6 +137,17 @@ def test_all_problems_are_listed_at_once(root):
         ("traces: {mirror: nowhere}", 'traces.mirror: found "nowhere", which is no folder; allowed: a folder'),
         ("traces: {mirror: ''}", 'traces.mirror: found ""; allowed: null, or the path of a folder'),
         ("traces: {1: 2}", "traces.1: unknown key 1; allowed: mirror, max_bad_share"),
+        ("rules: {laxity: seconds}", "rules.laxity: rule 'laxity' is unknown; allowed: prefill_free, batch_free"),
+        ("rules: {laxity_units: 1}", "rules.laxity_units: found 1; allowed: an arm of this defect"),
+        (
+            "rules: {prefill_free: shared_contention, batch_tokens: budget}",
+            "rules: prefill_free=shared_contention and batch_tokens=budget both set engine.prefill",
+        ),
+        (
+            "audit: {ablations: {laxity_units: [minutes]}}",
+            "audit.ablations.laxity_units: rule laxity_units has no arm 'minutes'; allowed: published, seconds",
+        ),
+        ("audit: {regions: [KNE]}", 'audit.regions[0]: found "KNE"; allowed: LOW, PRE_KNEE'),
     ],
 )
 def test_each_mistake_is_named(root, text, line):

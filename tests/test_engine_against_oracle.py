@@ -152,7 +152,7 @@ def test_synthesis_and_scaling_equal_the_oracle():
     rng = np.random.default_rng(5)
     time_s = 1.7e9 + np.sort(rng.integers(0, 40_000_000, 200)) * 2.0**-22
     prompt, output = rng.integers(1, 5000, 200), rng.integers(1, 6000, 200)
-    ours = workload.rescale(workload.synthesise(time_s, prompt, output, 17), 68.5)
+    ours = workload.rescale(workload.synthesize(time_s, prompt, output, 17), 68.5)
     rows = list(zip(time_s.tolist(), prompt.tolist(), output.tolist(), strict=True))
     theirs = study.rescale(study.synthesize(rows, 17), 68.5)
     assert oracle_requests(ours) == theirs

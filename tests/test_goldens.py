@@ -7,9 +7,9 @@ import pytest
 
 from servestudy.calibration import calibrate
 from servestudy.panel import LONG_COLUMNS, panel_rows, read_window_csv, write_long_csv
-from servestudy.schedulers.registry import registered_schedulers
+from servestudy.schedulers.registry import schedulers_of
 from servestudy.windows.sampling import extension_starts, stage0_starts
-from servestudy.workload import REGIONS, synthesise
+from servestudy.workload import REGIONS, synthesize
 
 
 def rows_of(path):
@@ -43,7 +43,7 @@ def panels(goldens, index, tmp_path_factory):
     for window_id, row in index.items():
         window = read_window_csv(goldens / f"windows/{window_id}.csv", int(row["window_number"]))
         out = tmp_path_factory.mktemp("panels") / f"{window_id}.csv"
-        write_long_csv(panel_rows(window, list(registered_schedulers())), out)
+        write_long_csv(panel_rows(window, schedulers_of("published")), out)
         for line in rows_of(out):
             values[tuple(line[name] for name in LONG_COLUMNS[:-1])] = float(line["value"])
     return values
@@ -92,7 +92,7 @@ def test_fifo_violation_rates(index, panels, state_fact):
 
 def test_bisection_ends_beside_the_first_violation(goldens, index):
     window = read_window_csv(goldens / "windows/burstgpt_stage0_w00.csv", 0)
-    found = calibrate(synthesise(window.time_s, window.prompt_tokens, window.output_tokens, 0))
+    found = calibrate(synthesize(window.time_s, window.prompt_tokens, window.output_tokens, 0))
     assert len(found.load_factors) == 32
     assert found.load_factors[:2] == [0.01, 10_000.0]
     below = max(f for f, rate in zip(found.load_factors, found.violation_rates, strict=True) if rate < 0.005)

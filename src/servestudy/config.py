@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from servestudy.audit.switches import arm_of, rules_of
 from servestudy.errors import UserError
 from servestudy.schemas import load_schema, schema_problems, show, unknown
 from servestudy.traces.registry import SOURCES, Source, load_sources
@@ -71,6 +72,7 @@ def check_run(layers: Sequence[Layer], root: Path = Path()) -> dict[str, Any]:
         if schedulers:
             problems += _unknown_names(layer, "schedulers", schedulers, SCHEDULERS)
         problems += _mirror_problems(layer, root)
+        problems += _rule_problems(layer)
     merged: dict[str, Any] = {}
     for layer in layers:
         merged = _merge(merged, layer.values)
@@ -185,6 +187,23 @@ def _unknown_names(layer: Layer, key: str, known: Iterable[str], where: str) -> 
             yield f"{layer.place}: {key}[{position}]: {unknown('name', name, known)} ({where})"
 
 
+def _rule_problems(layer: Layer) -> Iterator[str]:
+    """Defects and arms that do not exist."""
+    audit = layer.values.get("audit")
+    chosen = {
+        "rules": layer.values.get("rules"),
+        "audit.ablations": audit.get("ablations") if isinstance(audit, Mapping) else None,
+    }
+    for key, arms_of_defect in chosen.items():
+        for name, arms in arms_of_defect.items() if isinstance(arms_of_defect, Mapping) else []:
+            for arm in arms if isinstance(arms, list) else [arms]:
+                try:
+                    if isinstance(arm, str):
+                        arm_of(name, arm)
+                except UserError as error:
+                    yield f"{layer.place}: {key}.{name}: {error}"
+
+
 def _mirror_problems(layer: Layer, root: Path) -> Iterator[str]:
     traces = layer.values.get("traces")
     mirror = traces.get("mirror") if isinstance(traces, Mapping) else None
@@ -210,6 +229,7 @@ def _whole_run_problems(
             f'allowed: a text with the word "synthetic", since {synthetic[0]} is'
         )
     yield from _serving_problems(layers, merged, root)
+    yield from _rule_conflicts(layers, merged)
     yield from _run_name_problems(layers, merged["run"], root)
 
 
@@ -223,6 +243,14 @@ def _serving_problems(layers: Sequence[Layer], merged: dict[str, Any], root: Pat
     problems: list[str] = []
     _or_note(problems, lambda: load_serving_settings(root / merged["serving"]))
     yield from problems
+
+
+def _rule_conflicts(layers: Sequence[Layer], merged: dict[str, Any]) -> Iterator[str]:
+    """Arms that set one rule to two values."""
+    try:
+        rules_of(merged["rules"])
+    except UserError as error:
+        yield f"{_origin(layers, 'rules')}: rules: {error}"
 
 
 def _run_name_problems(layers: Sequence[Layer], run: str, root: Path) -> Iterator[str]:

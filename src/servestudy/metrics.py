@@ -97,8 +97,13 @@ def slo_violation_rate(outcome: Outcome, workload: Workload) -> float:
     return float(np.mean(~on_time(outcome, workload)))
 
 
-def cell_metrics(outcome: Outcome, workload: Workload) -> dict[str, float]:
-    """All metrics of one run, by name. Means run in completion order, which decides last digits."""
+def cell_metrics(outcome: Outcome, workload: Workload, duration_s: float | None = None) -> dict[str, float]:
+    """All metrics of one run, by name. Means run in completion order, which decides last digits.
+
+    `duration_s` is what throughputs are over, if not the study's own duration, the start of the last step.
+    """
+    if duration_s is None:
+        duration_s = outcome.sim_duration_s
     ids = outcome.completed_ids
     weight = np.where(workload.weight > 0, workload.weight, 1.0)  # the study's rule for a weight that is none
     weight_of_all = weight.sum()
@@ -116,7 +121,7 @@ def cell_metrics(outcome: Outcome, workload: Workload) -> dict[str, float]:
         values["mean_latency"] = np.mean(latency)
         values["mean_ttft"] = np.mean(ttft)
         values["p95_latency"], values["p95_ttft"] = np.percentile([latency, ttft], 95, axis=1)
-        if outcome.sim_duration_s > 0:
-            values["request_throughput"] = len(ids) / outcome.sim_duration_s
-            values["token_throughput"] = workload.output_tokens[ids].sum() / outcome.sim_duration_s
+        if duration_s > 0:
+            values["request_throughput"] = len(ids) / duration_s
+            values["token_throughput"] = workload.output_tokens[ids].sum() / duration_s
     return {name: float(value) for name, value in values.items()}

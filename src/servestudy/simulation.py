@@ -31,7 +31,7 @@ CELL_SCHEMA = pa.schema(
         column("scheduler", pa.string(), "name of the scheduler"),
         column("repetition", pa.int32(), "0 or 1 ...: the same cell run again from nothing"),
         column("load_factor", pa.float64(), "absolute compression of arrival gaps and slack"),
-        column("synthesis_seed", pa.int64(), "seed of the prediction noise; none in the serving model"),
+        column("synthesis_seed", pa.int64(), "seed of the prediction noise; none in the serving model", nullable=True),
         *(column(metric.name, pa.float64(), f"{metric.definition} [{metric.unit}]; NaN if {metric.undefined_if}")
           for metric in METRICS),
         column("queue_depth_mean", pa.float64(), "waiting requests after enqueueing, before admission: mean"),

@@ -9,17 +9,18 @@ The study's own multiplier is always among them: its cells must be the run's own
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from servestudy.engine.fixed_step import Outcome, run
+from servestudy.engine.fixed_step import Outcome
 from servestudy.errors import UserError
 from servestudy.metrics import METRICS
 from servestudy.progress import progress
-from servestudy.schedulers.protocol import Scheduler
-from servestudy.schedulers.registry import make_scheduler
+from servestudy.published_model import PUBLISHED_MODEL, PublishedModel
+from servestudy.schedulers.protocol import Request, Scheduler
 from servestudy.simulation import (
     CELL_SCHEMA,
     cell_name,
@@ -30,7 +31,7 @@ from servestudy.simulation import (
 )
 from servestudy.tables import read_table, write_table
 from servestudy.windows.frozen import FrozenWindow
-from servestudy.workload import REGIONS, SLACK_MULTIPLIER, Workload, rescale, synthesise
+from servestudy.workload import REGIONS, SLACK_MULTIPLIER, Workload
 
 REGIONS_USED = tuple(region for region in REGIONS if region != "LOW")
 COMPARED = [metric.name for metric in METRICS] + ["load_factor", "outcome_sha256"]
@@ -56,35 +57,48 @@ class UnreadableDeadline:
     __round__ = __trunc__ = __floor__ = __ceil__ = __repr__ = __str__ = __format__ = __getattr__ = _object
 
 
-def outcomes(scaled: dict[int, Workload], make: Callable[[], Scheduler]) -> dict[int, Outcome]:
+@dataclass(frozen=True)
+class UnreadableDeadlines(Workload):
+    """A workload whose requests have deadlines that cannot be read."""
+
+    def requests(self) -> list[Request]:
+        return [request._replace(deadline_s=UnreadableDeadline()) for request in super().requests()]
+
+
+def outcomes(
+    scaled: dict[int, Workload], make: Callable[[], Scheduler], name: str = "", model: PublishedModel = PUBLISHED_MODEL
+) -> dict[int, Outcome]:
     """Outcome by multiplier of workloads that differ in their deadlines only."""
     first = next(iter(scaled.values()))
-    requests = [request._replace(deadline_s=UnreadableDeadline()) for request in first.requests()]
-    output_tokens = first.output_tokens.tolist()
     try:
-        return dict.fromkeys(scaled, run(requests, output_tokens, make()))
+        return dict.fromkeys(scaled, model.run(UnreadableDeadlines(**vars(first)), make(), name))
     except DeadlineReadError:
-        return {multiplier: run(workload.requests(), output_tokens, make()) for multiplier, workload in scaled.items()}
+        return {multiplier: model.run(workload, make(), name) for multiplier, workload in scaled.items()}
 
 
 def variant_rows(
-    window: FrozenWindow, lambda_ref: float, name: str, make: Callable[[], Scheduler], multipliers: Sequence[int]
+    window: FrozenWindow,
+    lambda_ref: float,
+    name: str,
+    make: Callable[[], Scheduler],
+    multipliers: Sequence[int],
+    model: PublishedModel = PUBLISHED_MODEL,
 ) -> dict[int, list[dict]]:
     """Rows of CELL_SCHEMA by multiplier, for one window and scheduler: a row a region, one repetition.
 
     Raises UserError that names the cell if the scheduler raises.
     """
-    workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
+    workload = model.workload(window)
     rows: dict[int, list[dict]] = {multiplier: [] for multiplier in multipliers}
     for region in REGIONS_USED:
         load_factor = lambda_ref * REGIONS[region]
         scaled = {
-            multiplier: rescale(workload, load_factor, multiplier / SLACK_MULTIPLIER) for multiplier in multipliers
+            multiplier: model.scaled(workload, load_factor, multiplier / SLACK_MULTIPLIER) for multiplier in multipliers
         }
         with failures_named(cell_name(window, region, name), name):
-            of_multiplier = outcomes(scaled, make)
+            of_multiplier = outcomes(scaled, make, name, model)
         for multiplier, outcome in of_multiplier.items():
-            measured = measure(outcome, scaled[multiplier])
+            measured = measure(outcome, scaled[multiplier], model)
             rows[multiplier].append(cell_row(window, region, name, 0, load_factor, measured))
     return rows
 
@@ -95,6 +109,7 @@ def simulate_variants(
     cells: Sequence[Path | str],
     schedulers: Sequence[str],
     out: dict[int, Path],
+    model: PublishedModel = PUBLISHED_MODEL,
 ) -> None:
     """Simulate a source under each multiplier of `out` and write the cells (CELL_SCHEMA) to its path.
 
@@ -105,10 +120,8 @@ def simulate_variants(
     rows: dict[int, list[dict]] = {multiplier: [] for multiplier in (SLACK_MULTIPLIER, *out)}
     for window in progress(windows, len(windows), "windows under other SLOs"):
         for name in schedulers:
-            make = partial(make_scheduler, name)
-            for multiplier, of_window in variant_rows(
-                window, lambda_ref[window.window_id], name, make, [*rows]
-            ).items():
+            load, make = lambda_ref[window.window_id], partial(model.scheduler, name)
+            for multiplier, of_window in variant_rows(window, load, name, make, [*rows], model).items():
                 rows[multiplier] += of_window
     _require_equal(rows[SLACK_MULTIPLIER], cells)
     for multiplier, path in out.items():

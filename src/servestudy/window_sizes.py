@@ -20,12 +20,11 @@ import pyarrow as pa
 from servestudy.calibration import calibrate
 from servestudy.errors import UserError
 from servestudy.progress import progress
-from servestudy.schedulers.registry import make_scheduler
+from servestudy.published_model import PUBLISHED_MODEL, PublishedModel
 from servestudy.simulation import CELL_SCHEMA, simulate_window
 from servestudy.tables import read_table, write_table
 from servestudy.windows.frozen import WINDOW_SCHEMA, FrozenWindow, read_windows
 from servestudy.windows.sampling import WINDOW_REQUESTS
-from servestudy.workload import synthesise
 
 
 def start_rows(path: Path | str) -> dict[str, int]:
@@ -58,7 +57,11 @@ def first_requests(window: FrozenWindow, size: int) -> FrozenWindow:
 
 
 def simulate_sizes(
-    longer_windows: Path | str, schedulers: Sequence[str], regions: Sequence[str], out: dict[int, Path]
+    longer_windows: Path | str,
+    schedulers: Sequence[str],
+    regions: Sequence[str],
+    out: dict[int, Path],
+    model: PublishedModel = PUBLISHED_MODEL,
 ) -> None:
     """Simulate a source with each number of requests of `out` and write the cells (CELL_SCHEMA) to its path.
 
@@ -77,10 +80,9 @@ def simulate_sizes(
         rows = []
         for whole in progress(windows, len(windows), f"windows of {size} requests"):
             window = first_requests(whole, size)
-            workload = synthesise(window.time_s, window.prompt_tokens, window.output_tokens, window.number)
-            lambda_ref = calibrate(workload, threshold=1 / size).lambda_ref
+            lambda_ref = calibrate(model.workload(window), 1 / size, model).lambda_ref
             for name in schedulers:
-                rows += simulate_window(window, lambda_ref, name, partial(make_scheduler, name), 1, regions)
+                rows += simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, regions, model)
         tables[size] = pa.Table.from_pylist(rows, CELL_SCHEMA)
     for size, path in out.items():
         write_table(tables[size], CELL_SCHEMA, path)

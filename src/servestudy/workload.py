@@ -12,8 +12,10 @@ from itertools import repeat
 
 import numpy as np
 
+from servestudy.audit.rules import PUBLISHED, SynthesisRules
 from servestudy.errors import UserError
 from servestudy.schedulers.protocol import Request
+from servestudy.seeds import stream
 
 REGIONS = {
     "LOW": 0.5,
@@ -26,11 +28,7 @@ REGIONS = {
 """Load regions: multiples of a window's reference load factor."""
 
 NOISE_SEED_BASE = 900_000
-NOISE_SIGMA = np.sqrt(np.log(1 + 0.2**2))
-MAX_PREDICTED_OUTPUT_TOKENS = 4096
 SLACK_MULTIPLIER = 20
-SECONDS_PER_PROMPT_TOKEN = 0.0004
-SECONDS_PER_OUTPUT_TOKEN = 0.02
 CLASS_ID = "stage0_uniform"
 
 
@@ -74,8 +72,21 @@ class Workload:
         return [Request._make(row) for row in rows]
 
 
-def synthesise(
-    time_s: np.ndarray, prompt_tokens: np.ndarray, output_tokens: np.ndarray, window_number: int
+def noise_sigma(cv: float) -> float:
+    """Standard deviation of the logarithm of log-normal noise with this coefficient of variation."""
+    return np.sqrt(np.log(1 + cv**2))
+
+
+NOISE_SIGMA = noise_sigma(PUBLISHED.synthesis.noise_cv)
+
+
+def synthesize(
+    time_s: np.ndarray,
+    prompt_tokens: np.ndarray,
+    output_tokens: np.ndarray,
+    window_number: int,
+    source: str = "",
+    rules: SynthesisRules = PUBLISHED.synthesis,
 ) -> Workload:
     """Add predicted output, deadline and weight to a window's rows.
 
@@ -84,12 +95,13 @@ def synthesise(
     different sources share their noise: a known property of the published study).
 
     The predicted output is the true one times log-normal noise of median 1, rounded half to even and kept within
-    1 and 4096. The true output is not clipped. The deadline uses the *predicted* output.
+    1 and 4096. The true output is not clipped. The deadline uses the *predicted* output. All this is under the
+    published `rules`; `source` matters under others only.
 
     Raises UserError for an empty window, for token counts below 1 and for times that are not finite.
     """
     if not len(time_s):
-        raise UserError("the window holds no request: nothing to synthesise")
+        raise UserError("the window holds no request: nothing to synthesize")
     if not np.isfinite(time_s).all():
         row = int(np.flatnonzero(~np.isfinite(time_s))[0])
         raise UserError(f"window row {row}: time {time_s[row]} is not a finite number of seconds")
@@ -98,21 +110,48 @@ def synthesise(
             row = int(np.flatnonzero(tokens < 1)[0])
             raise UserError(f"window row {row}: {name} is {tokens[row]}, must be at least 1")
 
+    if rules.spread_whole_seconds:
+        time_s = spread_within_seconds(time_s)
     order = np.argsort(time_s, kind="stable")
     time_s, prompt, output = time_s[order], prompt_tokens[order], output_tokens[order]
-    rng = np.random.default_rng(NOISE_SEED_BASE + window_number)
-    noise = rng.lognormal(0.0, NOISE_SIGMA, len(time_s))
-    predicted = np.clip(np.rint(output * noise).astype(np.int64), 1, MAX_PREDICTED_OUTPUT_TOKENS)
+    noise = _noise_stream(rules, source, window_number).lognormal(0.0, noise_sigma(rules.noise_cv), len(time_s))
+    predicted = np.clip(np.rint(output * noise), 1, rules.max_predicted_tokens).astype(np.int64)
     arrival = np.maximum(0.0, time_s - time_s[0])
-    service = SECONDS_PER_PROMPT_TOKEN * prompt + SECONDS_PER_OUTPUT_TOKEN * predicted
+    planned_output = output if rules.deadline_from_true_output else predicted
+    service = rules.seconds_per_prompt_token * prompt + rules.seconds_per_output_token * planned_output
+    class_id, weight = None, np.ones(len(time_s))
+    if rules.classes:
+        names, weights, shares = zip(*rules.classes, strict=True)
+        drawn = stream("request classes", source, window_number).choice(len(names), len(time_s), p=shares)
+        class_id, weight = [names[place] for place in drawn], np.array(weights, dtype=float)[drawn]
     return Workload(
         arrival_s=arrival,
         prompt_tokens=prompt.astype(np.int64),
         output_tokens=output.astype(np.int64),
         predicted_output_tokens=predicted,
-        deadline_s=arrival + SLACK_MULTIPLIER * service,
-        weight=np.ones(len(time_s)),
+        deadline_s=arrival + rules.slack_multiplier * service,
+        weight=weight,
+        class_id=class_id,
     )
+
+
+def _noise_stream(rules: SynthesisRules, source: str, window_number: int) -> np.random.Generator:
+    if rules.noise_per_source:
+        return stream("prediction noise", source, window_number, rules.noise_draw)
+    if rules.noise_draw:
+        return stream("prediction noise", window_number, rules.noise_draw)
+    return np.random.default_rng(NOISE_SEED_BASE + window_number)
+
+
+def spread_within_seconds(time_s: np.ndarray) -> np.ndarray:
+    """Arrivals of the same whole second spread evenly over it, in their order; other traces stay as they are."""
+    if (time_s != np.floor(time_s)).any():
+        return time_s
+    _, second, count = np.unique(time_s, return_inverse=True, return_counts=True)
+    order = np.argsort(second, kind="stable")
+    place = np.empty(len(time_s), dtype=np.int64)
+    place[order] = np.arange(len(time_s)) - np.repeat(np.cumsum(count) - count, count)
+    return time_s + place / count[second]
 
 
 def rescale(

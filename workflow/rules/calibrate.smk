@@ -17,6 +17,7 @@ rule calibrate_windows:
     threads: 1
     params:
         model=lambda wildcards, input: model_arguments(wildcards.model, input),
+        rules=lambda wildcards: model_rules(wildcards.model),
     message:
         "Calibrate the load of the windows of {wildcards.source} (progress: {log})"
     shell:

@@ -5,6 +5,7 @@ rule evaluate_claims:
     input:
         claims="claims/portability.yaml",
         statistics=rules.statistics.input,
+        spotcheck=rules.analyse_spotcheck.output,
         fifo=expand(
             "<results>/cells/{model}/{source}/fifo.parquet",
             model=CONFIG["models"],

@@ -11,6 +11,9 @@ except ModuleNotFoundError:
         " or `pip install --no-deps -e .` in the active environment"
     )
 
+from servestudy.audit.ablation import affected_schedulers
+from servestudy.audit.defects import SWITCHES
+from servestudy.audit.switches import rules_of
 from servestudy.code_files import PACKAGE, code_files
 from servestudy.config import (
     BASE,
@@ -20,14 +23,22 @@ from servestudy.config import (
     scheduler_file,
 )
 from servestudy.errors import UserError
+from servestudy.model_names import models_read
 from servestudy.run_lock import claim_run, runs_jobs
-from servestudy.plotting.registry import FIGURES
+from servestudy.plotting.registry import AUDIT_FIGURES, FIGURES
 from servestudy.statistics.registry import (
     ANALYSES,
     VARIANT_ANALYSES,
     WORKLOAD_ANALYSES,
 )
-from servestudy.tabulation.registry import CLAIMS, TABLES, WINDOW_INDEX
+from servestudy.tabulation.registry import AUDIT_TABLES, CLAIMS, TABLES, WINDOW_INDEX
+from servestudy.spotcheck.registry import (
+    ANALYSES as SPOTCHECK_ANALYSES,
+    FIGURES as SPOTCHECK_FIGURES,
+    MEASURED_TABLES,
+    PROVENANCE,
+    SIMULATED,
+)
 from servestudy.traces.registry import SOURCES, load_sources
 
 try:
@@ -62,6 +73,10 @@ NUMBERS = {
     "slo": CONFIG["sensitivity"]["slo_multipliers"],
     "window_sizes": CONFIG["sensitivity"]["window_requests"],
 }
+
+# Rules of the published model that the run changes as a whole: as options, and what they come to.
+RULE_SETTINGS = " ".join(f"--set {name}={arm}" for name, arm in CONFIG["rules"].items())
+RULES = repr(rules_of(CONFIG["rules"]))
 
 # Jobs find the `servestudy` command beside the Python that runs Snakemake, and use one thread each.
 os.environ.update(
@@ -111,7 +126,35 @@ def model_settings(model):
 def model_arguments(model, input):
     """What tells a command which engine model to run."""
     settings = f" --serving {input.settings}" if input.settings else ""
-    return f"--model {model}{settings}"
+    rules = f" {RULE_SETTINGS}" if RULE_SETTINGS and model == "published" else ""
+    return f"--model {model}{settings}{rules}"
+
+
+def model_rules(model):
+    """The rules that the published model runs under; a changed one is a reason to run again."""
+    return RULES if model == "published" else ""
+
+
+def audit_tables(item):
+    """The tables that a figure or a table of the audit reads, by name; unless it is named, of the published model."""
+    folder = "<results>/statistics/"
+    return {
+        name: (
+            "<results>/claims.csv"
+            if name == CLAIMS
+            else f"{folder}{name if '/' in name else f'published/{name}'}.parquet"
+        )
+        for name in item.reads
+    }
+
+
+def audit_items(items):
+    """Names of the figures or tables of the audit whose engine models the run has."""
+    return [
+        name
+        for name, item in items.items()
+        if set(models_read(item.reads)) <= set(CONFIG["models"])
+    ]
 
 
 def scheduler_code(name, model):

@@ -20,6 +20,7 @@ rule simulate_cells:
     params:
         repetitions=lambda wildcards: REPETITIONS[wildcards.model],
         model=lambda wildcards, input: model_arguments(wildcards.model, input),
+        rules=lambda wildcards: model_rules(wildcards.model),
         scheduler=lambda wildcards: SCHEDULERS[wildcards.scheduler]["class"][
             wildcards.model
         ],

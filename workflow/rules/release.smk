@@ -23,6 +23,7 @@ rule write_manifest:
         figures=rules.figures.input,
         tables=rules.tables.input,
         claims=rules.claims.input,
+        audit=rules.audit.input,
         code=code("servestudy.manifest"),
     output:
         manifest="<results>/manifest.json",
@@ -36,4 +37,4 @@ rule write_manifest:
     shell:
         "servestudy manifest --out {output.manifest} {input.windows} {input.longer} {input.index} {input.calibration}"
         " {input.cells} {input.variants} {input.statistics} {input.figures} {input.tables}"
-        " {input.claims} > {log} 2>&1"
+        " {input.claims} {input.audit} > {log} 2>&1"

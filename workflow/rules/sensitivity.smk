@@ -30,10 +30,12 @@ rule simulate_slo:
     params:
         schedulers=PRIMARY_SCHEDULERS,
         out=lambda wildcards, output: numbered(output),
+        rules=RULE_SETTINGS,
+        rule_values=RULES,
     message:
         "Simulate {wildcards.source} under other SLO multipliers (progress: {log})"
     shell:
-        "servestudy simulate-slo --model {wildcards.model} --windows {input.windows}"
+        "servestudy simulate-slo {params.rules} --windows {input.windows}"
         " --calibration {input.calibration} --cells {input.cells}"
         " --schedulers {params.schedulers} --out {params.out} > {log} 2>&1"
 
@@ -63,10 +65,12 @@ rule simulate_window_sizes:
         schedulers=PRIMARY_SCHEDULERS,
         regions=CONFIG["sensitivity"]["window_regions"],
         out=lambda wildcards, output: numbered(output),
+        rules=RULE_SETTINGS,
+        rule_values=RULES,
     message:
         "Simulate {wildcards.source} with other window sizes (progress: {log})"
     shell:
-        "servestudy simulate-window-sizes --model {wildcards.model} --windows {input.windows}"
+        "servestudy simulate-window-sizes {params.rules} --windows {input.windows}"
         " --schedulers {params.schedulers} --regions {params.regions}"
         " --out {params.out} > {log} 2>&1"
 

@@ -4,15 +4,15 @@ import argparse
 from pathlib import Path
 
 from servestudy.commands.options import NewCommand, named_file
-from servestudy.plotting.registry import FIGURES
-from servestudy.tabulation.registry import TABLES
+from servestudy.plotting.registry import ALL_FIGURES
+from servestudy.tabulation.registry import ALL_TABLES
 
 
 def add_commands(command: NewCommand) -> None:
     """Add them to the parser."""
     sub = command("figure", figure, "draw a figure")
-    _list_below(sub, "figures, and the tables that each needs", FIGURES)
-    sub.add_argument("figure", choices=FIGURES, metavar="FIGURE", help="one of those listed below")
+    _list_below(sub, "figures, and the tables that each needs", ALL_FIGURES)
+    sub.add_argument("figure", choices=ALL_FIGURES, metavar="FIGURE", help="one of those listed below")
     sub.add_argument(
         "--tables", nargs="+", type=named_file, required=True, metavar="NAME=FILE", help="tables of analyses"
     )
@@ -21,8 +21,8 @@ def add_commands(command: NewCommand) -> None:
     sub.add_argument("--out", nargs="+", type=Path, required=True, help="files to write: .svg, .pdf, .png")
 
     sub = command("table", table, "write a table as CSV")
-    _list_below(sub, "tables, and what each needs", TABLES)
-    sub.add_argument("table", choices=TABLES, metavar="TABLE", help="one of those listed below")
+    _list_below(sub, "tables, and what each needs", ALL_TABLES)
+    sub.add_argument("table", choices=ALL_TABLES, metavar="TABLE", help="one of those listed below")
     sub.add_argument(
         "--tables", nargs="+", type=named_file, required=True, metavar="NAME=FILE", help="tables that it is made of"
     )

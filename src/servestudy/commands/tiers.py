@@ -8,42 +8,54 @@ from servestudy.commands.options import NewCommand, positive_number, whole_numbe
 
 def add_commands(command: NewCommand) -> None:
     """Add them to the parser."""
-    sub = command("tiers", tiers, "simulate a system of the multi-tier study over numbers of tiers, mixes and volumes")
-    sub.add_argument("--system", required=True, help="name of a system; docs/TIERS.md lists them")
-    sub.add_argument("--preset", default="burst", help="workload and rules: burst (default) or fixed")
+    sub = command(
+        "tiers", tiers, "simulate systems of the multi-tier study over numbers of tiers, mixes, loads and volumes"
+    )
+    sub.add_argument("--systems", nargs="+", required=True, metavar="SYSTEM", help="names; docs/TIERS.md lists them")
+    sub.add_argument("--preset", default="burst", help="workload and rules: burst (default), fixed or serving")
     sub.add_argument("--tiers", nargs="+", type=positive_number, metavar="K", help="default: 1 to 10")
     sub.add_argument("--mixes", nargs="+", help="tier mixes (default: the preset's)")
     sub.add_argument("--requests", nargs="+", type=positive_number, metavar="N", help="volumes (default: the preset's)")
     sub.add_argument("--seeds", nargs="+", type=whole_number, metavar="S", help="default: 42, the study's")
     sub.add_argument("--set", nargs="+", default=[], metavar="RULE=VALUE", help="rules other than the published ones")
+    sub.add_argument(
+        "--variants",
+        nargs="+",
+        default=["published"],
+        metavar="RULE=VALUE,...",
+        help="several sets of such rules, each on top of --set; published: none",
+    )
+    sub.add_argument("--loads", nargs="+", default=["burst"], metavar="L", help="burst, or shares of the capacity")
+    sub.add_argument("--kv-blocks", nargs="+", type=positive_number, metavar="M", help="default: the preset's")
+    sub.add_argument("--windows", type=Path, help="frozen windows of a source, whose requests are replayed")
     sub.add_argument("--out", type=Path, required=True)
 
-    sub = command(
-        "tiers-speedups", tiers_speedups, "speed-ups of tables of `tiers` against INFaaS and against one tier"
-    )
-    sub.add_argument(
-        "--metrics", nargs="+", type=Path, required=True, help="tables of `tiers`, one system or more each"
-    )
-    sub.add_argument("--out", type=Path, required=True)
+    sub = command("tiers-analyse", tiers_analyse, "speed-ups of cells of `tiers`, and their intervals over seeds")
+    sub.add_argument("--cells", nargs="+", type=Path, required=True, help="tables of `tiers`")
+    sub.add_argument("--metrics", type=Path, required=True, help="to write: all cells in one table")
+    sub.add_argument("--speedups", type=Path, required=True, help="to write: each cell against its references")
+    sub.add_argument("--gains", type=Path, required=True, help="to write: speed-ups over seeds, with intervals")
 
 
 def tiers(args: argparse.Namespace) -> None:
-    from servestudy.tiers import study
+    from servestudy.tiers.study import SEED_OF_THE_STUDY, TIERS_OF_THE_STUDY, Design, write_cells
 
-    preset = study.preset_of(args.preset)
-    study.write_cells(
-        args.preset,
-        args.system,
-        args.tiers or study.TIERS_OF_THE_STUDY,
-        args.mixes or preset.mixes,
-        args.requests or preset.volumes,
-        args.seeds or (study.SEED_OF_THE_STUDY,),
-        args.set,
-        args.out,
+    variants = [args.set + ([] if text == "published" else text.split(",")) for text in args.variants]
+    design = Design(
+        preset=args.preset,
+        tiers=args.tiers or TIERS_OF_THE_STUDY,
+        mixes=args.mixes,
+        requests=args.requests,
+        seeds=args.seeds or (SEED_OF_THE_STUDY,),
+        variants=variants,
+        loads=args.loads,
+        kv_blocks=args.kv_blocks,
+        windows=args.windows,
     )
+    write_cells(design, args.systems, args.out)
 
 
-def tiers_speedups(args: argparse.Namespace) -> None:
-    from servestudy.tiers.speedups import write_speedups
+def tiers_analyse(args: argparse.Namespace) -> None:
+    from servestudy.tiers.speedups import write_analysis
 
-    write_speedups(args.metrics, args.out)
+    write_analysis(args.cells, args.metrics, args.speedups, args.gains)

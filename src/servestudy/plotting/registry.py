@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 
+from servestudy.model_names import of_both_models
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -124,6 +126,71 @@ FIGURES = {
 }
 
 
+AUDIT_FIGURES = {
+    "reversals_by_arm": Figure(
+        "servestudy.plotting.audit_reversals",
+        "supported reversals that each arm of the audit keeps, loses, adds",
+        {"audit_agreement": ("switch", "arm"), "audit_reversals": ("switch", "arm", "status")},
+    ),
+    "slai_less_vllm_by_arm": Figure(
+        "servestudy.plotting.audit_difference",
+        "ANWG of slai_faithful less vllm_faithful by arm of the audit and source, with intervals",
+        {"audit_difference": ("switch", "arm", "source", "region", "difference", "low", "high")},
+    ),
+    "tau_by_arm": Figure(
+        "servestudy.plotting.audit_tau",
+        "tau-b of each pair of sources by arm of the audit, with intervals",
+        {"audit_agreement": ("switch", "arm", "region", "source_x", "source_y", "tau_b", "tau_low", "tau_high")},
+    ),
+    "models_tau": Figure(
+        "servestudy.plotting.models_tau",
+        "tau-b of the ANWG rankings under both engine models, between sources and between the models",
+        of_both_models(
+            {
+                "agreement_intervals": ("metric", "region", "source_x", "source_y", "tau_b", "tau_low", "tau_high"),
+                "ranking": ("source", "region", "metric", "scheduler", "mean"),
+            }
+        ),
+    ),
+    "models_reversals": Figure(
+        "servestudy.plotting.models_reversals",
+        "reversal classes under both engine models, and the supported reversals that are the same",
+        of_both_models(
+            {
+                "reversals": (
+                    "rule",
+                    "metric",
+                    "region",
+                    "source_x",
+                    "source_y",
+                    "scheduler_a",
+                    "scheduler_b",
+                    "reversal_class",
+                )
+            }
+        ),
+    ),
+    "models_difference": Figure(
+        "servestudy.plotting.models_difference",
+        "ANWG of slai_faithful less vllm_faithful under both engine models, with intervals",
+        of_both_models({"pair_difference": ("source", "region", "difference", "low", "high")}),
+    ),
+    "models_cross_metric": Figure(
+        "servestudy.plotting.models_cross_metric",
+        "metric by metric: mean tau-b under both engine models",
+        of_both_models({"cross_metric_agreement": ("source", "region", "metric_a", "metric_b", "tau_b")}),
+    ),
+    "models_sample_complexity": Figure(
+        "servestudy.plotting.models_sample_complexity",
+        "how often a draw of windows recovers the ranking under both engine models",
+        of_both_models(
+            {"sample_complexity": ("source", "metric", "rule", "criterion", "n_windows", "n_draws", "probability")}
+        ),
+    ),
+}
+ALL_FIGURES = FIGURES | AUDIT_FIGURES
+
+
 def draw_figure(name: str, files: dict[str, Path], title: str, model: str, out: list[Path]) -> None:
     """Read the tables, draw the figure, save it to each path of `out` (svg, pdf, png).
 
@@ -132,6 +199,6 @@ def draw_figure(name: str, files: dict[str, Path], title: str, model: str, out: 
     from servestudy.named_tables import read_named_tables
     from servestudy.plotting.style import Context, save
 
-    figure = FIGURES[name]
+    figure = ALL_FIGURES[name]
     tables = read_named_tables(f"figure {name}", files, figure.reads)
     save(import_module(figure.module).draw(tables, Context(title, model)), out)

@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from servestudy.model_names import of_both_models
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -139,12 +141,152 @@ TABLES = {
                 "serving",
                 "verdict",
                 "direction_holds",
+                "serving_direction_holds",
                 "evidence",
                 "note",
             )
         },
     ),
 }
+
+
+AUDIT_TABLES = {
+    "arms": Table(
+        "servestudy.tabulation.audit_arms",
+        "one row an arm of the audit, with a sentence that says what it changes",
+        {
+            "audit_agreement": ("switch", "arm", "tau_b", "tau_of_run"),
+            "audit_reversals": ("switch", "arm", "status"),
+            "audit_difference": ("switch", "arm", "source", "region", "difference", "low", "high", "sign"),
+            "audit_rankings": ("switch", "arm", "rank", "rank_of_run"),
+        },
+    ),
+    "arm_rankings": Table(
+        "servestudy.tabulation.audit_analysis",
+        "ANWG, place and completion of every scheduler by arm of the audit, beside those of the run",
+        {
+            "audit_rankings": (
+                "switch",
+                "arm",
+                "source",
+                "region",
+                "scheduler",
+                "ran_again",
+                "anwg",
+                "anwg_of_run",
+                "rank",
+                "rank_of_run",
+                "completion_fraction",
+                "completion_fraction_of_run",
+            )
+        },
+    ),
+    "arm_reversals": Table(
+        "servestudy.tabulation.audit_analysis",
+        "supported reversals by arm of the audit, with intervals; those of the run that vanish as well",
+        {
+            "audit_reversals": (
+                "switch",
+                "arm",
+                "status",
+                "region",
+                "source_x",
+                "source_y",
+                "scheduler_a",
+                "scheduler_b",
+                "reversal_class",
+                "difference_x",
+                "low_x",
+                "high_x",
+                "difference_y",
+                "low_y",
+                "high_y",
+                "effect",
+            )
+        },
+    ),
+    "arm_agreement": Table(
+        "servestudy.tabulation.audit_analysis",
+        "tau-b of each pair of sources by arm of the audit, with intervals",
+        {
+            "audit_agreement": (
+                "switch",
+                "arm",
+                "region",
+                "source_x",
+                "source_y",
+                "n_schedulers",
+                "tau_b",
+                "tau_low",
+                "tau_high",
+                "tau_of_run",
+            )
+        },
+    ),
+    "arm_slai_less_vllm": Table(
+        "servestudy.tabulation.audit_analysis",
+        "ANWG of slai_faithful less vllm_faithful by arm of the audit, source and region, with intervals",
+        {
+            "audit_difference": (
+                "switch",
+                "arm",
+                "source",
+                "region",
+                "n_windows",
+                "difference",
+                "low",
+                "high",
+                "sign",
+            )
+        },
+    ),
+    "models": Table(
+        "servestudy.tabulation.models",
+        "the study's headline under both engine models, one row a quantity, with a sentence",
+        {
+            CLAIMS: ("claim", "reported"),
+            **of_both_models(
+                {
+                    "ranking": ("source", "region", "metric", "scheduler", "mean"),
+                    "distinctness": ("n_distinct",),
+                    "agreement_intervals": ("metric", "region", "source_x", "source_y", "tau_b", "tau_low", "tau_high"),
+                    "reversals": (
+                        "rule",
+                        "metric",
+                        "region",
+                        "source_x",
+                        "source_y",
+                        "scheduler_a",
+                        "scheduler_b",
+                        "reversal_class",
+                    ),
+                    "pair_difference": ("source", "region", "difference", "low", "high", "sign"),
+                    "cross_metric_agreement": ("tau_b", "top1_agrees"),
+                    "sample_complexity": (
+                        "source",
+                        "metric",
+                        "rule",
+                        "criterion",
+                        "n_windows",
+                        "probability",
+                        "is_first_n",
+                    ),
+                }
+            ),
+        },
+    ),
+    "models_rankings": Table(
+        "servestudy.tabulation.models_rankings",
+        "mean ANWG and rank of every scheduler under both engine models, by source and region",
+        of_both_models(
+            {
+                "ranking": ("source", "region", "metric", "scheduler", "mean"),
+                "distinctness": ("source", "region", "equals"),
+            }
+        ),
+    ),
+}
+ALL_TABLES = TABLES | AUDIT_TABLES
 
 
 def write_csv_table(name: str, files: dict[str, Path], title: str, model: str, out: Path | str) -> pd.DataFrame:
@@ -156,7 +298,7 @@ def write_csv_table(name: str, files: dict[str, Path], title: str, model: str, o
     from servestudy.files import atomic_path
     from servestudy.named_tables import read_named_tables
 
-    table = TABLES[name]
+    table = ALL_TABLES[name]
     rows = import_module(table.module).tabulate(read_named_tables(f"table {name}", files, table.reads))
     if rows.empty:
         rows = rows.reindex([0]).astype(object).fillna("none")

@@ -27,6 +27,9 @@ class BlockScheduler(Scheduler):
             self._blocks.tick(skipped)
         for request_id in view.finished:
             self.drop(request_id)
+        for request in view.joined:
+            if request.request_id in self._arrival_s:  # evicted by the engine, which the published one never does
+                self.drop(request.request_id)
         return skipped
 
     def take(self, request: Request, tokens: int, growing: bool) -> None:

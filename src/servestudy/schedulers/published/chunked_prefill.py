@@ -1,7 +1,8 @@
 """What the chunked-prefill schedulers share: a *shadow* count of prompt tokens still to prefill.
 
 The published engine prefills at no cost and ignores that count: a request still "in prefill" already decodes. What
-is left of chunked prefill is an admission throttle of `token_budget` prompt tokens a step.
+is left of chunked prefill is an admission throttle of `token_budget` prompt tokens a step. The audit's
+`shadow_prefill` and `prefill_free` change it.
 """
 
 from collections.abc import Iterable
@@ -14,17 +15,23 @@ from servestudy.schedulers.published.block_scheduler import BlockScheduler
 
 @dataclass
 class ChunkedPrefillScheduler(BlockScheduler):
+    """`prefill_count` says what the count is for: published `shadow`; `modelled`: the engine prefills what is counted;
+    `at_once`: a prompt counts as prefilled when it is admitted."""
+
     blocks_grow: ClassVar[bool] = True
     token_budget: int = 512
     max_num_seqs: int = 128
+    prefill_count: str = "shadow"
 
     def reset(self) -> None:
         super().reset()
+        self._granted: dict[int, int] = {}  # id -> prompt tokens that the engine shall prefill in this step
         self._to_prefill: dict[int, int] = {}  # id -> shadow prompt tokens left, in admission order
         self._chunk = 0  # what the one prefilling request gets in each skipped step
 
     def begin(self, view: ReplicaView) -> int:
         skipped = super().begin(view)
+        self._granted = {}
         if self._chunk:
             for request_id in self._to_prefill:
                 self._to_prefill[request_id] -= skipped * self._chunk
@@ -42,6 +49,7 @@ class ChunkedPrefillScheduler(BlockScheduler):
 
     def prefill(self, request_id: int, tokens: int) -> None:
         """Spend budget on a request in shadow prefill; after the last token its blocks may grow."""
+        self._granted[request_id] = tokens
         left = self._to_prefill[request_id] - tokens
         if left:
             self._to_prefill[request_id] = left
@@ -52,7 +60,8 @@ class ChunkedPrefillScheduler(BlockScheduler):
 
     def start_prefill(self, request: Request, tokens: int) -> None:
         """Admit a request whose first `tokens` prompt tokens are prefilled in this step."""
-        left = request.prompt_tokens - tokens
+        self._granted[request.request_id] = tokens
+        left = 0 if self.prefill_count == "at_once" else request.prompt_tokens - tokens
         self.take(request, request.prompt_tokens, growing=self.blocks_grow and not left)
         if left:
             self._to_prefill[request.request_id] = left
@@ -81,6 +90,11 @@ class ChunkedPrefillScheduler(BlockScheduler):
                 running += 1
                 kv_tokens += prompt
         return admit, tokens
+
+    def action(self, admit: list[int], further_steps: int, **others) -> Action:
+        """The decision, with the chunks of this step if the engine is to prefill them."""
+        prefill = self._granted if self.prefill_count == "modelled" else None
+        return Action(admit, valid_steps=1 + further_steps, prefill=prefill, **others)
 
     def may_admit_more(self, view: ReplicaView, tokens: int) -> bool:
         """Could the next step admit what this one did not? Only if the budget was what closed the queue."""
@@ -124,4 +138,4 @@ class FirstComeChunkedScheduler(ChunkedPrefillScheduler):
             further_steps = 0
         else:
             further_steps = self._blocks.safe_ticks()
-        return Action(admit, preempt, valid_steps=1 + further_steps)
+        return self.action(admit, further_steps, preempt=preempt)

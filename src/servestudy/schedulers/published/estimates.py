@@ -1,7 +1,8 @@
 """Service estimates that several published schedulers share.
 
 The study's estimate charges half a step for each prompt token although its engine prefills for free, so laxity is
-too pessimistic for long prompts. That is a published property and is reproduced here.
+too pessimistic for long prompts. That is a published property and is reproduced here; the audit's
+`laxity_charges_prefill` changes it.
 """
 
 import math
@@ -13,14 +14,14 @@ STEPS_PER_OUTPUT_TOKEN = 1.0
 STEP_S = 0.001
 
 
-def service_steps(request: Request) -> float:
+def service_steps(request: Request, per_prompt_token: float = STEPS_PER_PROMPT_TOKEN) -> float:
     """Estimated service in simulator steps."""
-    return (STEPS_PER_PROMPT_TOKEN * request.prompt_tokens) + (STEPS_PER_OUTPUT_TOKEN * request.predicted_output_tokens)
+    return (per_prompt_token * request.prompt_tokens) + (STEPS_PER_OUTPUT_TOKEN * request.predicted_output_tokens)
 
 
-def laxity_s(request: Request, now_s: float) -> float:
+def laxity_s(request: Request, now_s: float, per_prompt_token: float = STEPS_PER_PROMPT_TOKEN) -> float:
     """Seconds that remain before a request must start to meet its deadline."""
-    return (request.deadline_s - now_s) - service_steps(request) * STEP_S
+    return (request.deadline_s - now_s) - service_steps(request, per_prompt_token) * STEP_S
 
 
 def safe_steps_until(laxity: float, threshold: float) -> int:

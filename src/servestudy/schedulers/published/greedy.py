@@ -1,9 +1,10 @@
 """Greedy admission: go through the queue once in some order, admit what fits, skip what does not."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from servestudy.schedulers.protocol import UNTIL_EVENT, WAIT, Action, ReplicaView, Request, Scheduler
-from servestudy.schedulers.published.estimates import service_steps
+from servestudy.schedulers.published.estimates import STEPS_PER_PROMPT_TOKEN, service_steps
 from servestudy.schedulers.published.sorted_queue import SortedQueue
 
 
@@ -54,11 +55,14 @@ class FixedOrderScheduler(GreedyScheduler):
         return action
 
 
+@dataclass
 class TimedOrderScheduler(GreedyScheduler):
     """Greedy admission in an order that may change with time: sorted in each decision, from the last one's order.
 
     `waiting` has each request with its estimated service in steps.
     """
+
+    steps_per_prompt_token: float = STEPS_PER_PROMPT_TOKEN
 
     def key_at(self, now_s: float) -> Callable[[tuple[Request, float]], tuple]:
         """Sort key at this moment; smaller is earlier; ends in the id, so that no two are equal."""
@@ -72,7 +76,7 @@ class TimedOrderScheduler(GreedyScheduler):
         return [request for request, _ in self.waiting]
 
     def decide(self, view: ReplicaView) -> Action:
-        self.waiting += [(request, service_steps(request)) for request in view.joined]
+        self.waiting += [(request, service_steps(request, self.steps_per_prompt_token)) for request in view.joined]
         action = super().decide(view)
         if action.admit:
             self.waiting = [entry for entry in self.waiting if entry[0].request_id not in action.admit]

@@ -1,7 +1,7 @@
 """SLO guard with admission credit: a proxy inspired by Scorpio.
 
 A request with negative laxity is skipped for ever but stays in the queue: such runs end at the drain limit. That is
-a published property and is reproduced here.
+a published property and is reproduced here; the audit's `scorpio_starvation` changes it.
 """
 
 import math
@@ -13,11 +13,16 @@ from servestudy.schedulers.published.estimates import (
     STEPS_PER_PROMPT_TOKEN,
     laxity_s,
     safe_steps_until,
+    service_steps,
 )
 
 
 @dataclass
 class ScorpioStyleSloGuard(Scheduler):
+    """`hopeless` says what becomes of waiting requests without laxity: published `never` (admitted); `last`: after all
+    others, in queue order; `last_by_laxity`; `last_by_service`, shortest first; `dropped`: turned away.
+    `hopeless_take_credit`: whether they count against the guard's cap and credit."""
+
     max_credit: float = 4.0
     credit_refill: float = 2.0
     credit_cost: float = 1.0
@@ -31,6 +36,9 @@ class ScorpioStyleSloGuard(Scheduler):
     priority_weight: float = 1.0
     age_weight: float = 0.05
     decode_penalty: float = 0.35
+    steps_per_prompt_token: float = STEPS_PER_PROMPT_TOKEN
+    hopeless: str = "never"
+    hopeless_take_credit: bool = True
 
     def reset(self) -> None:
         self._credit = self.max_credit
@@ -47,11 +55,15 @@ class ScorpioStyleSloGuard(Scheduler):
         candidates = [
             (laxity, request)
             for request in self._viable
-            if (laxity := laxity_s(request, now)) >= self.min_laxity_s
-            and (request.deadline_s - now) - (STEPS_PER_PROMPT_TOKEN * request.prompt_tokens * STEP_S)
+            if (laxity := laxity_s(request, now, self.steps_per_prompt_token)) >= self.min_laxity_s
+            and (request.deadline_s - now) - (self.steps_per_prompt_token * request.prompt_tokens * STEP_S)
             >= self.min_ttft_slack_s
         ]
         self._viable = [request for _, request in candidates]
+        next_drop = math.inf
+        if self.hopeless == "dropped":
+            next_drop = min((laxity for laxity, _ in candidates), default=math.inf)
+        hopeless = [] if self.hopeless == "never" else self._hopeless(view)
         # The published guard also acts on a negative mean laxity of the candidates, which these cannot have.
         kv_is_short = kv_tokens / limits.max_kv_tokens >= self.kv_guard
         batch_share = running / limits.max_num_seqs
@@ -85,25 +97,40 @@ class ScorpioStyleSloGuard(Scheduler):
                 score -= self.decode_penalty * request.predicted_output_tokens * batch_share
             return (-score, laxity, -request.weight, request.arrival_s, request.request_id)
 
-        cap = max(1, int(self._credit)) if guard else len(candidates)
+        cap = max(1, int(self._credit)) if guard else math.inf
         admit: list[int] = []
+        reject = [request.request_id for request in hopeless] if self.hopeless == "dropped" else []
         if running < limits.max_num_seqs:
-            for _, request in sorted(candidates, key=key):
-                if len(admit) == cap:
-                    break
+            ordered = [request for _, request in sorted(candidates, key=key)]
+            last = [] if reject else hopeless
+            takes_credit = [guard] * len(ordered) + [guard and self.hopeless_take_credit] * len(last)
+            for request, counts in zip(ordered + last, takes_credit, strict=True):
+                if counts and len(admit) >= cap:
+                    continue
                 if limits.fits(running, kv_tokens, request.prompt_tokens):
                     admit.append(request.request_id)
                     running += 1
                     kv_tokens += request.prompt_tokens
-                    if guard:
+                    if counts:
                         self._credit = max(0.0, self._credit - self.credit_cost)
 
         if admit:
             self._viable = [request for request in self._viable if request.request_id not in admit]
-        if len(admit) == view.waiting_count:
+        if len(admit) + len(reject) == view.waiting_count:
             valid_steps = UNTIL_EVENT
         elif self._credit < self.max_credit:
             valid_steps = 1  # the next call refills the credit and may admit more
         else:
             valid_steps = safe_steps_until(next_urgent, self.long_output_laxity_s)
-        return Action(admit, valid_steps=valid_steps)
+            valid_steps = min(valid_steps, safe_steps_until(next_drop, self.min_laxity_s))
+        return Action(admit, valid_steps=valid_steps, reject=reject)
+
+    def _hopeless(self, view: ReplicaView) -> list[Request]:
+        """Waiting requests that are no longer viable, in the order in which they are tried."""
+        viable = {request.request_id for request in self._viable}
+        hopeless = [request for request in view.waiting if request.request_id not in viable]
+        if self.hopeless == "last_by_laxity":
+            hopeless.sort(key=lambda request: laxity_s(request, view.time_s, self.steps_per_prompt_token))
+        elif self.hopeless == "last_by_service":
+            hopeless.sort(key=lambda request: service_steps(request, self.steps_per_prompt_token))
+        return hopeless

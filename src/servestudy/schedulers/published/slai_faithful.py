@@ -1,13 +1,13 @@
 """SLAI (commit 5098a7ab): decodes wait until their token deadline is near, prefill takes the budget meanwhile.
 
 Shortest prompt first, dynamic offset. The only published scheduler that holds decodes. All requests of the study
-fall in the slackest tier, and blocks never grow while decoding: published properties, reproduced here.
+fall in the slackest tier, and blocks never grow while decoding: published properties, reproduced here; the audit's
+`slai_slo_inactive` and `slai_blocks` change them.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from servestudy.schedulers.protocol import UNTIL_EVENT, Action, ReplicaView, Request
 from servestudy.schedulers.published.chunked_prefill import ChunkedPrefillScheduler
@@ -18,34 +18,34 @@ TBT_TIER_S = {"tight": 0.1, "interactive": 0.1, "critical": 0.1, "medium": 0.3, 
 SLACKEST_TIER_S = 0.5
 
 
-def tbt_target_s(request: Request) -> float:
-    """Target time between tokens of a request's class."""
-    return TBT_TIER_S.get(request.class_id, SLACKEST_TIER_S)
-
-
 @dataclass
 class SlaiFaithful(ChunkedPrefillScheduler):
-    blocks_grow: ClassVar[bool] = False
+    blocks_grow: bool = False
     max_num_seqs: int = 128
     decode_limit: int = 128
     offset_steps: int = 5
     crowded_offset_steps: int = 10
     crowded_kv_share: float = 0.96
+    slackest_tier_s: float = SLACKEST_TIER_S
+
+    def tbt_target_s(self, request: Request) -> float:
+        """Target time between tokens of a request's class."""
+        return TBT_TIER_S.get(request.class_id, self.slackest_tier_s)
 
     def reset(self) -> None:
         super().reset()
-        self._queue = SortedQueue(lambda r: (tbt_target_s(r), r.prompt_tokens, r.request_id))
+        self._queue = SortedQueue(lambda r: (self.tbt_target_s(r), r.prompt_tokens, r.request_id))
         self._tbt_s: dict[int, float] = {}  # of running requests
         self._tiers_s: set[float] = set()  # all that were seen
         self._decode_ready: list[int] = []  # out of shadow prefill since the last call
-        self._latest_start_s: dict[int, float] = {}  # of the next decode; the keys are the decoding requests
+        self.latest_start_s: dict[int, float] = {}  # of the next decode; the keys are the decoding requests
         self._first_critical_s = math.inf  # at or before the earliest of them
         self._skipped_offset_s: float | None = None  # offset in skipped steps, where these serve every decode
 
     def drop(self, request_id: int) -> None:
         super().drop(request_id)
         del self._tbt_s[request_id]
-        self._latest_start_s.pop(request_id, None)
+        self.latest_start_s.pop(request_id, None)
 
     def prefill(self, request_id: int, tokens: int) -> None:
         super().prefill(request_id, tokens)
@@ -54,7 +54,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
 
     def start_prefill(self, request: Request, tokens: int) -> None:
         super().start_prefill(request, tokens)
-        self._tbt_s[request.request_id] = tbt_target_s(request)
+        self._tbt_s[request.request_id] = self.tbt_target_s(request)
         self._tiers_s.add(self._tbt_s[request.request_id])
         if request.request_id not in self._to_prefill:
             self._decode_ready.append(request.request_id)
@@ -67,7 +67,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
         if self._decode_ready:
             self._serve([i for i in self._decode_ready if i in self._tbt_s], now, offset_s)
             self._decode_ready = []
-        latest_start_s = self._latest_start_s
+        latest_start_s = self.latest_start_s
         if skipped and self._skipped_offset_s is not None:
             self._serve(list(latest_start_s), (view.step - 1) * STEP_S, self._skipped_offset_s)
         self._skipped_offset_s = None
@@ -101,10 +101,13 @@ class SlaiFaithful(ChunkedPrefillScheduler):
             served, held = served + others[:spare], others[spare:] + held
         else:
             held = others + held
+        preempt = self._grow_blocks(served, held) if self.blocks_grow else ()
+        if preempt:
+            served = [request_id for request_id in served if request_id not in preempt]
         if served:
             self._serve(served, now, offset_s)
 
-        if critical or len(self._to_prefill) > 1:
+        if critical or len(self._to_prefill) > 1 or preempt or (self.blocks_grow and self._to_prefill):
             further_steps = 0
         elif self._to_prefill:
             further_steps = self._steps_of_holding(now, held)
@@ -112,10 +115,24 @@ class SlaiFaithful(ChunkedPrefillScheduler):
             further_steps = 0
         else:
             further_steps = self._steps_of_serving_all(view.kv_tokens + len(self._tbt_s), max_kv_tokens)
-        return Action(admit, hold=frozenset(held), valid_steps=1 + further_steps)
+        return self.action(admit, further_steps, preempt=preempt, hold=frozenset(held))
+
+    def _grow_blocks(self, served: list[int], held: list[int]) -> list[int]:
+        """Let each served decode take a token's room; evict from the back of them, as the other schedulers do."""
+        blocks = self._blocks
+        new = self._decode_ready
+        for request_id in [*held, *new]:
+            blocks.keep_size(request_id)
+        preempt = [] if blocks.tick_fits() else blocks.victims_of_next_tick(served)
+        for request_id in preempt:
+            self.drop(request_id)
+        blocks.tick()
+        for request_id in [*held, *new]:
+            blocks.grow(request_id)
+        return preempt
 
     def _by_latest_start(self, request_ids: list[int]) -> list[int]:
-        return sorted(request_ids, key=lambda request_id: (self._latest_start_s[request_id], request_id))
+        return sorted(request_ids, key=lambda request_id: (self.latest_start_s[request_id], request_id))
 
     def _serve(self, request_ids: Sequence[int], now_s: float, offset_s: float) -> None:
         """Set the latest time at which the next token of each may start."""
@@ -123,7 +140,7 @@ class SlaiFaithful(ChunkedPrefillScheduler):
             one_tier = len(self._tiers_s) == 1
             ids = request_ids if one_tier else [i for i in request_ids if self._tbt_s[i] == tbt_s]
             latest_start_s = now_s + tbt_s - offset_s
-            self._latest_start_s.update(dict.fromkeys(ids, latest_start_s))
+            self.latest_start_s.update(dict.fromkeys(ids, latest_start_s))
             self._first_critical_s = min(self._first_critical_s, latest_start_s)
 
     def _is_crowded(self, kv_tokens: int, max_kv_tokens: int) -> bool:
@@ -136,12 +153,12 @@ class SlaiFaithful(ChunkedPrefillScheduler):
     def _steps_of_holding(self, now: float, held: list[int]) -> int:
         """Further steps in which one prefill takes the whole budget and the same decodes are all held."""
         (left,) = self._to_prefill.values()
-        if not len(held) == len(self._latest_start_s) == len(self._tbt_s) - 1:
+        if not len(held) == len(self.latest_start_s) == len(self._tbt_s) - 1:
             return 0
         self._chunk = self.token_budget
         further_steps = (left - 1) // self.token_budget
         if held:
-            self._first_critical_s = min(self._latest_start_s.values())
+            self._first_critical_s = min(self.latest_start_s.values())
             further_steps = min(further_steps, safe_steps_until(self._first_critical_s, now) - 1)
         return further_steps
 
@@ -154,5 +171,6 @@ class SlaiFaithful(ChunkedPrefillScheduler):
             return 0
         self._skipped_offset_s = self._offset_s(kv_tokens, max_kv_tokens)
         if self._is_crowded(kv_tokens, max_kv_tokens):
-            return UNTIL_EVENT
-        return int(self.crowded_kv_share * max_kv_tokens - kv_tokens) // growth
+            return self._blocks.safe_ticks()
+        further_steps = int(self.crowded_kv_share * max_kv_tokens - kv_tokens) // growth
+        return min(further_steps, self._blocks.safe_ticks()) if self.blocks_grow else further_steps

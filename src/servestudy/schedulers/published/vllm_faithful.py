@@ -1,7 +1,7 @@
 """vLLM as of v0.1.0 (commit 67d96c29): first come first served, whole prompts, block-wise preemption.
 
 A prompt longer than the batched-token cap at the head of the queue blocks every later admission for ever. That is a
-published property and is reproduced here.
+published property and is reproduced here; the audit's `head_of_line_2560` changes it.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,12 @@ from servestudy.schedulers.published.block_scheduler import BlockScheduler
 
 @dataclass
 class VllmFaithful(BlockScheduler):
-    max_num_batched_tokens: int = 2560
+    """`oversize` says what becomes of a prompt that alone exceeds the cap: published `blocks`; `alone`: it is admitted
+    if nothing else was in this step; `skipped`: it is passed over, for ever."""
+
+    max_num_batched_tokens: float = 2560
     max_num_seqs: int = 256
+    oversize: str = "blocks"
 
     def decide(self, view: ReplicaView) -> Action:
         self.begin(view)
@@ -28,14 +32,16 @@ class VllmFaithful(BlockScheduler):
         batched_tokens = seqs = len(blocks)
         max_seqs = min(self.max_num_seqs, limits.max_num_seqs)
         running, kv_tokens = view.running_count, view.kv_tokens  # still with this step's victims
-        admit = []
+        admit, max_batched_tokens = [], self.max_num_batched_tokens
         for request in view.waiting:
             prompt = request.prompt_tokens
-            if (
-                not blocks.can_allocate(prompt + 1)
-                or batched_tokens + prompt > self.max_num_batched_tokens
-                or seqs + 1 > max_seqs
-            ):
+            is_oversize = prompt > max_batched_tokens
+            if is_oversize and self.oversize == "skipped":
+                continue
+            over_budget = batched_tokens + prompt > max_batched_tokens
+            if is_oversize and self.oversize == "alone":
+                over_budget = bool(admit)
+            if over_budget or seqs + 1 > max_seqs or not blocks.can_allocate(prompt + 1):
                 break
             if limits.fits(running, kv_tokens, prompt):
                 self.take(request, prompt + 1, growing=True)

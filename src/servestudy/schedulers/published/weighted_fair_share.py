@@ -6,25 +6,29 @@ service first, ties by arrival.
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass
 from heapq import merge
 
 from servestudy.schedulers.protocol import Action, ReplicaView, Request
-from servestudy.schedulers.published.estimates import service_steps
+from servestudy.schedulers.published.estimates import STEPS_PER_PROMPT_TOKEN, service_steps
 from servestudy.schedulers.published.greedy import GreedyScheduler
 from servestudy.schedulers.published.sorted_queue import SortedQueue
 
 
-def order_in_class(request: Request) -> tuple:
-    """Ascending key among requests of one class and weight: shortest first, longest first if the weight is negative."""
-    sign = (request.weight > 0) - (request.weight < 0)
-    return (sign * service_steps(request), request.arrival_s, request.request_id)
-
-
+@dataclass
 class WeightedFairShare(GreedyScheduler):
+    steps_per_prompt_token: float = STEPS_PER_PROMPT_TOKEN
+
     def reset(self) -> None:
         # Within a class and weight the order does not depend on the shares.
         self._queues: dict[tuple[str, float], SortedQueue] = {}
         self._kind: dict[int, tuple[str, float]] = {}
+
+    def order_in_class(self, request: Request) -> tuple:
+        """Key among requests of one class and weight: shortest first, longest first if the weight is negative."""
+        sign = (request.weight > 0) - (request.weight < 0)
+        service = service_steps(request, self.steps_per_prompt_token)
+        return (sign * service, request.arrival_s, request.request_id)
 
     def ordered(self, view: ReplicaView) -> Iterable[Request]:
         if len(self._queues) == 1:
@@ -36,7 +40,7 @@ class WeightedFairShare(GreedyScheduler):
 
         def key(request: Request) -> tuple:
             share = demand[request.class_id] / max(1, served[request.class_id] + 1)
-            score = share * request.weight / max(service_steps(request), 1e-9)
+            score = share * request.weight / max(service_steps(request, self.steps_per_prompt_token), 1e-9)
             return (-score, request.arrival_s, request.request_id)
 
         return merge(*self._queues.values(), key=key)
@@ -44,7 +48,7 @@ class WeightedFairShare(GreedyScheduler):
     def decide(self, view: ReplicaView) -> Action:
         for request in view.joined:
             kind = self._kind[request.request_id] = (request.class_id, request.weight)
-            self._queues.setdefault(kind, SortedQueue(order_in_class)).add([request])
+            self._queues.setdefault(kind, SortedQueue(self.order_in_class)).add([request])
         action = super().decide(view)
         for request_id in action.admit:
             self._queues[self._kind.pop(request_id)].remove([request_id])
