@@ -89,6 +89,31 @@ def test_another_model_decides_whether_a_claim_survives(study, tmp_path):
     assert table["serving"].item() == "mean = 0.1"
 
 
+def test_the_serving_columns_of_a_run_with_both_models(project, study, tmp_path, monkeypatch):
+    monkeypatch.chdir(project)
+    run = run_folder(tmp_path / "run", study["traces"]["sources"], 40)
+    serving = make(run / "statistics/serving", "agreement", agreement_rows(dict.fromkeys(PAIRS, 0.1)))
+    assert tables_of_run(run, "serving")["agreement"] == serving
+    mean, best = "portability.mean_tau", "portability.no_best_everywhere"
+    claims = {mean: study["claims"][mean] | {"reported": {"mean": 0.7}}, best: study["claims"][best]}
+    (tmp_path / "claims.yaml").write_text(yaml.safe_dump(study | {"claims": claims}), encoding="utf-8")
+    out = tmp_path / "claims.csv"
+    told = ["--claims", f"{tmp_path}/claims.yaml", "--run-dir", str(run), "--title", "made", "--out", str(out)]
+    assert main(["claims", *told, "--models", "published", "serving"]) == 0
+    table = pd.read_csv(out, keep_default_na=False).set_index("claim")
+    row = table.loc[mean]
+    assert list(row[["reproduced", "serving"]]) == ["mean = 0.7", "mean = 0.1"]
+    assert list(row[["direction_holds", "serving_direction_holds"]]) == ["yes", "no"]
+    assert row["verdict"] == ONLY_PUBLISHED_MODEL
+    row = table.loc[best]
+    assert list(row[["serving", "serving_direction_holds"]]) == [NOT_EVALUATED, NOT_EVALUATED]
+    assert row["note"].endswith("serving model: this run has no table ranking")
+
+    assert main(["claims", *told]) == 0
+    table = pd.read_csv(out, keep_default_na=False)
+    assert set(table["serving"]) == set(table["serving_direction_holds"]) == {"not run"}
+
+
 def test_command_line(project, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(project)
     run = run_folder(tmp_path / "run", ["azure_like", "bailian_like", "burstgpt_like"], 40)

@@ -27,10 +27,16 @@ def poisson_arrivals(requests: int, rate: float) -> list[float]:
     return arrivals
 
 
-def times(requests: int, rate: float, replicas: int, max_seqs: int, max_tokens: int) -> tuple[np.ndarray, np.ndarray]:
+QUADRATIC = PROFILES["llama_2_7b_a100"]
+ATTENTION = {"quadratic": QUADRATIC, "arithmetic": QUADRATIC.with_arithmetic_attention()}
+
+
+def times(
+    attention: str, requests: int, rate: float, replicas: int, max_seqs: int, max_tokens: int
+) -> tuple[np.ndarray, np.ndarray]:
     """End-to-end times and times to first token of all requests, in seconds."""
     limits = replica_limits(7424, max_num_seqs=max_seqs, max_num_batched_tokens=max_tokens)
-    config = ReplicaConfig(limits=limits, time_model=PROFILES["llama_2_7b_a100"])
+    config = ReplicaConfig(limits=limits, time_model=ATTENTION[attention])
     end_to_end, to_first_token = [], []
     arrivals = poisson_arrivals(requests, rate)
     for replica in range(replicas):
@@ -53,6 +59,7 @@ def check(state_fact, name: str, found: dict[str, float], reported: dict[str, fl
     assert found == pytest.approx(reported, rel=0.02)
 
 
+@pytest.mark.parametrize("attention", ATTENTION)
 @pytest.mark.parametrize(
     ("replicas", "p50", "p90", "p99", "mean"),
     [
@@ -62,15 +69,21 @@ def check(state_fact, name: str, found: dict[str, float], reported: dict[str, fl
         (4, 1.249130, 1.289555, 1.293216, 1.256523),
     ],
 )
-def test_end_to_end_times_at_one_request_a_second(state_fact, replicas, p50, p90, p99, mean):
-    end_to_end, _ = times(50, 1.0, replicas, max_seqs=64, max_tokens=2048)
+def test_end_to_end_times_at_one_request_a_second(state_fact, attention, replicas, p50, p90, p99, mean):
+    end_to_end, _ = times(attention, 50, 1.0, replicas, max_seqs=64, max_tokens=2048)
     found = dict(zip(("p50", "p90", "p99"), np.percentile(end_to_end, [50, 90, 99]), strict=True))
     found["mean"] = end_to_end.mean()
-    check(state_fact, f"{replicas} replicas", found, {"p50": p50, "p90": p90, "p99": p99, "mean": mean})
+    check(
+        state_fact,
+        f"{replicas} replicas, {attention} attention",
+        found,
+        {"p50": p50, "p90": p90, "p99": p99, "mean": mean},
+    )
 
 
-def test_end_to_end_first_token_and_decode_times_at_ten_requests_a_second(state_fact):
-    end_to_end, to_first_token = times(800, 10.0, 4, max_seqs=96, max_tokens=4096)
+@pytest.mark.parametrize("attention", ATTENTION)
+def test_end_to_end_first_token_and_decode_times_at_ten_requests_a_second(state_fact, attention):
+    end_to_end, to_first_token = times(attention, 800, 10.0, 4, max_seqs=96, max_tokens=4096)
     decode = (end_to_end - to_first_token) / OUTPUT_TOKENS
     found = {}
     for name, values in (("E2E", end_to_end), ("TTFT", to_first_token), ("decode", decode)):
@@ -87,4 +100,4 @@ def test_end_to_end_first_token_and_decode_times_at_ten_requests_a_second(state_
         "E2E p50": 1.453297,
         "E2E p90": 1.531906,
     }
-    check(state_fact, "4 replicas under load", found, reported)
+    check(state_fact, f"4 replicas under load, {attention} attention", found, reported)

@@ -13,6 +13,7 @@ import pandas as pd
 
 from servestudy.claim_tests.evidence import (
     FIFO_CELLS,
+    SPOTCHECK_TABLES,
     TIER_TABLES,
     Evidence,
     Finding,
@@ -33,6 +34,7 @@ ONLY_PUBLISHED_MODEL = "reproduced only under the published model"
 NEEDS_TRACES = "needs the paper's traces"
 CONTRADICTED = "contradicted by the study's own data"
 NOT_EVALUATED = "not evaluated"
+NOT_RUN = "not run"
 VERDICTS = (REPRODUCED, NOT_REPRODUCED, ONLY_PUBLISHED_MODEL, NEEDS_TRACES, CONTRADICTED, NOT_EVALUATED)
 
 COLUMNS = (
@@ -46,10 +48,11 @@ COLUMNS = (
     "verdict",
     "direction",
     "direction_holds",
+    "serving_direction_holds",
     "evidence",
     "note",
 )
-TABLES = (*ANALYSES, *VARIANT_ANALYSES, *WORKLOAD_ANALYSES, FIFO_CELLS, *TIER_TABLES)
+TABLES = (*ANALYSES, *VARIANT_ANALYSES, *WORKLOAD_ANALYSES, FIFO_CELLS, *TIER_TABLES, *SPOTCHECK_TABLES)
 """What a claim may name as evidence."""
 CHECKOUT = Path(__file__).parents[2]
 
@@ -93,10 +96,14 @@ def tables_of_run(run_dir: Path | str, model: str) -> dict[str, list[Path]]:
         cells = [run_dir / f"cells/{model}/{source}/fifo.parquet" for source in sources]
         if all(path.is_file() for path in cells):
             found[FIFO_CELLS] = cells
-    tiers = run_dir / "tiers" / model
-    for name, pattern in (("tier_metrics", "metrics/*.parquet"), ("tier_speedups", "speedups.parquet")):
-        if paths := sorted(tiers.glob(pattern)):
-            found[name] = paths
+    for name in TIER_TABLES:  # of results/<run>/tiers, the folder that the claims of that study are evaluated on
+        path = run_dir / model / f"{name.removeprefix('tier_')}.parquet"
+        if path.is_file():
+            found[name] = [path]
+    for name in SPOTCHECK_TABLES:
+        path = run_dir / "spotcheck" / f"{name.removeprefix('spotcheck_')}.parquet"
+        if path.is_file():
+            found[name] = [path]
     return found
 
 
@@ -183,12 +190,13 @@ def evaluate_claims(
                 "source": claim["source"],
                 "reported": _text(claim["reported"]),
                 "reproduced": _found(ours),
-                "serving": _found(other) if other else "not run",
+                "serving": _found(other) if other else NOT_RUN,
                 "verdict": judge(claim, ours, other, studys_traces),
                 "direction": claim["direction"],
                 "direction_holds": _holds(ours),
+                "serving_direction_holds": _holds(other) if other else NOT_RUN,
                 "evidence": ", ".join(_evidence_files(claim, published)),
-                "note": _note(claim, ours, studys_traces),
+                "note": "; ".join(filter(None, [_note(claim, ours, studys_traces), _serving_note(ours, other)])),
             }
         )
     return pd.DataFrame(rows, columns=COLUMNS)
@@ -252,3 +260,10 @@ def _note(claim: Mapping[str, Any], outcome: Outcome, studys_traces: bool) -> st
         side = "the statement" if near_text else "the study's data" if near_data else "neither"
         notes.append(f"this run agrees with {side}")
     return "; ".join(filter(None, notes))
+
+
+def _serving_note(published: Outcome, serving: Outcome | None) -> str:
+    """Why there is no value under the serving model, unless it is for the reason that is given already."""
+    if serving is None or serving.finding is not None or serving.why == published.why:
+        return ""
+    return f"serving model: {serving.why}"

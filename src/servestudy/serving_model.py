@@ -123,9 +123,12 @@ def load_serving_model(path: Path | str = SETTINGS) -> ServingModel:
     """The model that a settings file describes; raises UserError that lists all its problems, a line each."""
     settings = load_serving_settings(path)
     replica, slo = settings["replica"], settings["slo"]
+    time_model = PROFILES[replica["profile"]]
+    if replica["prefill_attention"] == "arithmetic":
+        time_model = time_model.with_arithmetic_attention()
     config = ReplicaConfig(
         limits=replica_limits(replica["kv_blocks"], replica["max_num_seqs"], replica["max_num_batched_tokens"]),
-        time_model=PROFILES[replica["profile"]],
+        time_model=time_model,
         preemption=replica["preemption"],
         drain_s=replica["drain_s"],
     )

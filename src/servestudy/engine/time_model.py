@@ -5,17 +5,24 @@ layers of the median times of all operators but attention and the saving of KV, 
 that study's own results for vLLM on an A100 (end-to-end, TTFT and decode times of 24 rows, 1.6 % at most). Embedding,
 LM head, sampling and CPU time are in neither.
 
+All prompts of that fit have 512 tokens, so it cannot tell a constant from a quadratic part of prefill attention. Both
+readings are here: `quadratic` (all of it grows with the square, which overprices long prompts), and `arithmetic` (its
+floating-point operations at half of the GPU's peak, plus 3.5 ms an iteration for launches and saving KV).
+
 Valid for 1 to 4,096 batched tokens, and with confidence for batches like those of the fit: prompts about 512 tokens
 long, KV of up to some ten thousand tokens. Above 4,096 tokens the table is extrapolated with its last slope.
 """
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from servestudy.errors import UserError
 
 ROUND_TO_TOKENS = 8
 """Linear operators are priced at the batched tokens rounded up to a multiple of this, as profiled."""
+
+ATTENTION_EFFICIENCY = 0.5
+PREFILL_FIXED_S = 3.5e-3
 
 PROFILED_TOKENS = (8, 16, 32, 64, 96, 128, 160, 192, 256, 320, 384, 512, 768, 1024, 1536, 2048, 3072, 4096)
 
@@ -28,6 +35,8 @@ class TimeModel:
     decode_s: added to an iteration that has decodes.
     kv_token_s: added for each KV token that its decodes read.
     prefill_512_s: attention of a prompt of 512 tokens; grows with the square.
+    prefill_fixed_s: added to an iteration that prefills.
+    peak_flops: floating-point operations a second of the GPU, dense 16 bit.
     kv_token_bytes: KV of one token, all layers.
     kv_blocks: default capacity in blocks of 16 tokens, on 80 GiB.
     attention_is_estimate: attention terms are scaled from another GPU or model, not fitted.
@@ -40,6 +49,8 @@ class TimeModel:
     prefill_512_s: float
     kv_token_bytes: int
     kv_blocks: int
+    peak_flops: float
+    prefill_fixed_s: float = 0.0
     attention_is_estimate: bool = False
     _linear_s: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
@@ -74,8 +85,15 @@ class TimeModel:
         if decode_seqs:
             seconds += self.decode_s + self.kv_token_s * decode_kv_tokens
         if prefill_squares:
-            seconds += self.prefill_512_s * prefill_squares / 262_144
+            seconds += self.prefill_fixed_s + self.prefill_512_s * prefill_squares / 262_144
         return seconds
+
+    def with_arithmetic_attention(self) -> "TimeModel":
+        """The same with prefill attention from its operations: 4 * s * (c + s / 2) * 4,096 for s new tokens after c
+        cached ones in each of 32 layers. Equal to the fit within 2 % at 512 tokens."""
+        operations = 2 * 4096 * 32 * 512**2
+        prefill_512_s = operations / (ATTENTION_EFFICIENCY * self.peak_flops)
+        return replace(self, prefill_512_s=prefill_512_s, prefill_fixed_s=PREFILL_FIXED_S)
 
 
 _A100_KV_TOKEN_S = 0.40e-6
@@ -95,6 +113,7 @@ PROFILES = {
             prefill_512_s=_A100_PREFILL_512_S,
             kv_token_bytes=524_288,
             kv_blocks=7424,
+            peak_flops=312e12,
         ),
         # KV reads scale with the memory rate that small batches reach (0.22 against 0.36 us a token in theory), prefill
         # attention with the rate of the linear operators at 4,096 tokens (204 against 638 TFLOP/s).
@@ -109,6 +128,7 @@ PROFILES = {
             prefill_512_s=_A100_PREFILL_512_S * 204 / 638,
             kv_token_bytes=524_288,
             kv_blocks=7424,
+            peak_flops=989e12,
             attention_is_estimate=True,
         ),
         # A quarter of the KV heads, as many query heads: a quarter of the KV to read, the same prefill attention.
@@ -123,6 +143,7 @@ PROFILES = {
             prefill_512_s=_A100_PREFILL_512_S,
             kv_token_bytes=131_072,
             kv_blocks=30_208,
+            peak_flops=312e12,
             attention_is_estimate=True,
         ),
     )

@@ -37,13 +37,14 @@ def draw(tables: dict[str, pd.DataFrame], context: Context) -> Figure:
     axes = figure.subplots()
     image = print_matrix(axes, colours, texts, limits=(-1, 1), fontsize=6)
     axes.set_xticks(range(len(NAMES)), range(1, len(NAMES) + 1))
-    axes.set_yticks(range(len(NAMES)), [f"{_short(name)}  {place}" for place, name in enumerate(NAMES, 1)])
+    axes.set_yticks(range(len(NAMES)), [f"{short_name(name)}  {place}" for place, name in enumerate(NAMES, 1)])
     axes.set_xlabel("metric, by its number")
     figure.colorbar(image, ax=axes, label=r"mean of Kendall $\tau_b$", pad=0.01)
     return figure
 
 
-def _short(name: str) -> str:
+def short_name(name: str) -> str:
+    """A metric as a label."""
     return "ANWG" if name == NAMES[0] else name.replace("_", " ").replace("ttft", "TTFT").replace("slo", "SLO")
 
 

@@ -52,6 +52,10 @@ ANALYSES = {
         "servestudy.statistics.reversals",
         "pairs of schedulers whose order differs between two sources, in five classes",
     ),
+    "pair_difference": Analysis(
+        "servestudy.statistics.pair_difference",
+        "ANWG of slai_faithful less vllm_faithful, with intervals",
+    ),
     "friedman": Analysis(
         "servestudy.statistics.friedman",
         "Friedman's test that the schedulers do not differ, by metric and region",

@@ -16,12 +16,13 @@ def tabulate(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     curves = tables["sample_complexity"]
     rows = []
     for key, group in curves.groupby(KEYS, sort=False):
-        first = {criterion: _first(curve) for criterion, curve in group.groupby("criterion", sort=False)}
+        first = {criterion: first_number(curve) for criterion, curve in group.groupby("criterion", sort=False)}
         rows.append(dict(zip(KEYS, key, strict=True)) | first)
     return pd.DataFrame(rows, columns=[*KEYS, *curves["criterion"].unique()])
 
 
-def _first(curve: pd.DataFrame) -> int | str:
+def first_number(curve: pd.DataFrame) -> int | str:
+    """The first number of windows of one curve, `never` or `undefined`."""
     if curve["probability"].isna().all():
         return "undefined"
     first = curve.loc[curve["is_first_n"], "n_windows"]

@@ -286,7 +286,50 @@ AUDIT_TABLES = {
         ),
     ),
 }
-ALL_TABLES = TABLES | AUDIT_TABLES
+_TIER_GAINS = (
+    *("preset", "system", "variant", "tiers", "mix", "requests", "load", "kv_blocks", "reference", "metric"),
+    *("seeds", "gain", "low", "high"),
+)
+_TIER_CELLS = (
+    *("preset", "system", "variant", "tiers", "mix", "requests", "load", "kv_blocks", "seed", "tier", "completed"),
+    *("of_tier", "ttft_mean_s", "ttft_p50_s", "ttft_p90_s", "ttft_p99_s", "tbt_mean_s", "tbt_published_mean_s"),
+    *("tbt_p99_s", "tbt_published_p99_s", "e2e_mean_s", "e2e_p50_s", "e2e_p90_s", "e2e_p99_s", "slo_attainment"),
+    *("least_attainment", "jain_of_tiers", "jain_of_requests", "longest_wait_s", "restarts", "migrations"),
+    *("moves_aborted", "end_s", "gpu_busy_s", "gpu_paid_s", "usd", "drained_replica_s"),
+)
+TIER_TABLES = {
+    "reported": Table(
+        "servestudy.tabulation.tiers_reported",
+        "the study's result files by scheduler and K beside this run, with what explains a difference",
+        {"published_tier_metrics": _TIER_CELLS},
+    ),
+    "systems": Table(
+        "servestudy.tabulation.tiers_systems",
+        "latencies, fairness, cost of every system, by load and memory",
+        {"published_tier_metrics": _TIER_CELLS, "serving_tier_metrics": _TIER_CELLS},
+    ),
+    "gains": Table(
+        "servestudy.tabulation.tiers_gains",
+        "speed-ups by number of tiers, with intervals over paired seeds",
+        {"published_tier_gains": _TIER_GAINS, "serving_tier_gains": _TIER_GAINS},
+    ),
+    "ablations": Table(
+        "servestudy.tabulation.tiers_ablations",
+        "each switched rule: the speed-up that is left, and the effect of tiers under it",
+        {"published_tier_gains": _TIER_GAINS, "serving_tier_gains": _TIER_GAINS},
+    ),
+    "hypotheses": Table(
+        "servestudy.tabulation.tiers_hypotheses",
+        "hypotheses about artefacts of the study, each with the numbers of this run and an answer",
+        {
+            "published_tier_gains": _TIER_GAINS,
+            "serving_tier_gains": _TIER_GAINS,
+            "published_tier_metrics": _TIER_CELLS,
+            "serving_tier_metrics": _TIER_CELLS,
+        },
+    ),
+}
+ALL_TABLES = TABLES | AUDIT_TABLES | TIER_TABLES
 
 
 def write_csv_table(name: str, files: dict[str, Path], title: str, model: str, out: Path | str) -> pd.DataFrame:
