@@ -17,7 +17,7 @@ def requests_of(rows: list[tuple[float, int, int]]) -> tuple[list[Request], list
 
 @dataclass
 class RandomScheduler(Scheduler):
-    """Admits, holds, preempts, rejects and cuts prompts at random.
+    """Admits, holds (one by one and by cohort), preempts, rejects and cuts prompts at random.
 
     Draws only at events and at times that it has announced, so that its decisions stand in between. Every id that it
     names may be wrong.
@@ -33,7 +33,7 @@ class RandomScheduler(Scheduler):
         self._seen = None
         self._until_s = 0.0
         self._prefill = None
-        self._hold = frozenset()
+        self._hold = self._hold_cohorts = frozenset()
 
     def _some(self, requests: list[Request], share: float) -> list[int]:
         return [request.request_id for request in requests if self.rng.random() < share]
@@ -43,11 +43,12 @@ class RandomScheduler(Scheduler):
         news = view.joined or view.finished or len(prefilling) != self._seen or view.time_s >= self._until_s
         if not news:
             valid = 1 if prefilling else UNTIL_EVENT
-            return Action(hold=self._hold, prefill=self._prefill, valid_steps=valid, valid_until_s=self._until_s)
+            return self._keep_on(valid)
         rng = self.rng
         preempt = self._some(view.running, 0.1) if rng.random() < 0.3 else []
         stay = [r for r in view.running if r.request_id not in preempt]
         self._hold = frozenset(self._some(stay, 0.3)) if rng.random() < 0.4 else frozenset()
+        self._hold_cohorts = frozenset(cohort for cohort in range(3) if rng.random() < 0.2)
         reject = self._some(list(view.waiting), 0.05)
         admit = [i for i in self._some(list(view.waiting), 0.6) if i not in reject]
         if rng.random() < 0.1:
@@ -61,7 +62,17 @@ class RandomScheduler(Scheduler):
         self._until_s = view.time_s + rng.choice([0.03, 0.2, 1.0])
         self._seen = len(prefilling)
         valid = 1 if prefilling or admit else UNTIL_EVENT
-        return Action(admit, preempt, self._hold, valid, reject, self._prefill, self._until_s)
+        regroup = {i: rng.randrange(3) for i in self._some(stay, 0.3) + ([10_000] if rng.random() < 0.1 else [])}
+        return self._keep_on(valid)._replace(admit=admit, preempt=preempt, reject=reject, regroup=regroup)
+
+    def _keep_on(self, valid_steps: int) -> Action:
+        return Action(
+            hold=self._hold,
+            hold_cohorts=self._hold_cohorts,
+            prefill=self._prefill,
+            valid_steps=valid_steps,
+            valid_until_s=self._until_s,
+        )
 
     def victim(self, running: list[Request]) -> int:
         return running[len(running) // 2].request_id

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from made_schedulers import Greedy, RandomScheduler, requests_of
 from oracle.serving_engine import simulate
 
-from servestudy.engine.iteration import Replica, ReplicaConfig, replica_limits, run
+from servestudy.engine.iteration import Replica, ReplicaConfig, replica_limits, run, warn_of_extrapolation
 from servestudy.engine.time_model import PROFILES
 from servestudy.schedulers.protocol import UNTIL_EVENT, WAIT, Action, Scheduler
 from servestudy.schedulers.serving.fcfs import Fcfs
@@ -406,19 +406,39 @@ def test_what_no_engine_could_do_is_ignored_with_a_warning(caplog):
         def decide(self, view):
             waiting = [request.request_id for request in view.queue]
             return Action(
-                admit=[*waiting, 7], preempt=[8], hold={9}, reject=[10], prefill={11: 1} | {i: 99 for i in waiting}
+                admit=[*waiting, 7],
+                preempt=[8],
+                hold={9},
+                reject=[10],
+                prefill={11: 1} | {i: 99 for i in waiting},
+                regroup={12: 1},
             )
 
     requests, outputs = requests_of([(0.0, 10, 1)])
     outcome = run(requests, outputs, Wrong())
     assert outcome.completed_ids.tolist() == [0]
-    for part in ("admit request 7", "preempt request 8", "hold request 9", "reject request 10", "prefill request 11"):
+    for part in ("admit request 7", "preempt request 8", "hold request 9", "reject request 10"):
+        assert f"cannot {part}" in caplog.text
+    for part in ("prefill request 11", "regroup request 12"):
         assert f"cannot {part}" in caplog.text
 
 
-def test_batches_above_the_time_table_are_warned_about_once(caplog):
+def test_a_request_that_has_prefilled_all_may_be_listed_among_the_prefills(caplog):
+    class ListsAll(Greedy):
+        def decide(self, view):
+            action = super().decide(view)
+            return action._replace(prefill=dict.fromkeys([r.request_id for r in view.running] + action.admit, 99))
+
+    requests, outputs = requests_of([(0.0, 10, 5), (0.1, 10, 5)])
+    assert len(run(requests, outputs, ListsAll()).completed_ids) == 2
+    assert not caplog.records
+
+
+def test_batches_above_the_time_table_are_warned_about_once_a_process(caplog):
+    warn_of_extrapolation.cache_clear()
     requests, outputs = requests_of([(0.0, 9000, 1), (0.0, 9000, 1)])
-    run(requests, outputs, WholePrompts(), tight(7424, max_num_batched_tokens=4096))
+    for _ in range(2):
+        run(requests, outputs, WholePrompts(), tight(7424, max_num_batched_tokens=4096))
     assert len([record for record in caplog.records if "extrapolated" in record.message]) == 1
 
 

@@ -347,6 +347,14 @@ def test_slai_holds_a_loose_target_longer_than_a_tight_one():
     assert tokens[1] == pytest.approx(len(prefill_time) / 14, abs=1)
 
 
+def test_slai_spends_what_is_left_on_whole_groups_only():
+    """The last chunk of 3, 30 of 32 tokens, leaves 2: not enough for the three decodes, which wait for one more."""
+    requests = [request(i, predicted=20, tbt_target_s=1.0) for i in range(3)] + [request(3, 0.035, prompt=94)]
+    result = play(SlaiFaithful(token_budget=32, offset_s=0.02, crowded_offset_s=0.02), requests, limits=ROOMY)
+    assert [decodes for decodes, _ in result.batches[3:8]] == [[0, 1, 2], [], [], [], [0, 1, 2, 3]]
+    assert [sum(p.values()) for _, p in result.batches[4:7]] == [32, 32, 30]
+
+
 def test_slai_serves_every_decode_earlier_when_kv_is_nearly_full():
     requests = [request(0, predicted=60, tbt_target_s=0.1), request(1, 0.035, prompt=500, predicted=2)]
 

@@ -19,6 +19,7 @@ class Job:
     cached: int = 0  # tokens whose KV exists, on the device or swapped out
     left: int = 0  # tokens yet to prefill
     blocks: int = 0
+    cohort: int = 0
 
 
 @dataclass
@@ -90,7 +91,7 @@ class Simulation:
     def preempt(self, job):
         self.running.remove(job)
         self.free += job.blocks
-        job.blocks = 0
+        job.blocks = job.cohort = 0
         if self.swap_s_per_token is None:
             job.cached, job.left = 0, job.request.prompt_tokens + job.made
         else:
@@ -134,11 +135,16 @@ class Simulation:
             job.blocks = blocks
             self.swap_s += job.cached * (self.swap_s_per_token or 0.0)
             self.result.admission.setdefault(request_id, (self.iteration, self.now))
+        for request_id, cohort in action.regroup.items():
+            if job := self.find(self.running, request_id, "regroup"):
+                job.cohort = cohort
 
     def compose(self, action):
         """The batch: jobs that decode, and job -> tokens that it prefills."""
         scheduler, budget = self.scheduler, self.limits.max_num_batched_tokens
-        active = [j for j in self.running if j.request.request_id not in action.hold]
+        held = [j for j in self.running if j.request.request_id in action.hold]
+        held += [j for j in self.running if j.left == 0 and j.cohort in action.hold_cohorts and j not in held]
+        active = [j for j in self.running if j not in held]
         self.result.holds += len(self.running) - len(active)
         decodes = [j for j in active if j.left == 0]
         to_prefill = [j for j in active if j.left > 0]

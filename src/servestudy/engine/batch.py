@@ -5,9 +5,9 @@ Transitions only; when they happen is iteration.py's business. Each costs no loo
 
 import logging
 from collections import OrderedDict
-from collections.abc import Set
-from heapq import heappush
+from collections.abc import Mapping, Set
 
+from servestudy.engine.decodes import Decodes
 from servestudy.engine.kv_cache import KvCache
 from servestudy.engine.outcome import Progress
 from servestudy.engine.replica_config import ReplicaConfig
@@ -23,17 +23,14 @@ class Batch:
     ----------
     queue, running: requests by id, in queue and in admission order.
     progress: of all of them, by id.
-    cache: the KV cache. Its ticks count the iterations with decodes.
+    cache: the KV cache.
+    decodes: the decoding requests, but for those in `held`.
     prefilling, backlog: running requests with tokens to prefill, in admission order, and the sum of those tokens.
-    held: ids of held requests, guests included.
-    guests: held requests that decode in the next iteration only, as many do when a scheduler holds for pace (SLAI).
-        Cheaper than to let them grow for one token and hold them again.
-    finishing: heap of the `due` entries of decoding requests, and of some that no longer stand.
+    held: ids of requests that are held one by one, and so are in no cohort.
     swapped_tokens: KV tokens moved to or from host memory that no iteration has paid for yet.
     joined, finished: what the scheduler has to be told.
     completed, rejected_ids: who left, in that order.
     event: something happened that ends the standing decision.
-    changed: the decoding requests have changed.
     step: index of the next iteration.
     preemptions: number of them.
     """
@@ -44,12 +41,10 @@ class Batch:
         "admissions",
         "backlog",
         "cache",
-        "changed",
         "completed",
+        "decodes",
         "event",
         "finished",
-        "finishing",
-        "guests",
         "held",
         "joined",
         "preemptions",
@@ -71,24 +66,28 @@ class Batch:
         self.running: dict[int, Request] = {}
         self.progress: dict[int, Progress] = {}
         self.cache = KvCache(blocks, limits.block_tokens, watermark)
+        self.decodes = Decodes(limits.block_tokens)
         self.prefilling: dict[int, Progress] = {}
         self.backlog = 0
         self.held: set[int] = set()
-        self.guests: list[Progress] = []
-        self.finishing: list[tuple[int, int, Progress]] = []
         self.swapped_tokens = 0
         self.joined: list[Request] = []
         self.finished: list[int] = []
         self.completed: list[Progress] = []
         self.rejected_ids: list[int] = []
-        self.event = self.changed = True
+        self.event = True
         self.step = self.admissions = self.preemptions = 0
         self._max_num_seqs = limits.max_num_seqs
         self._by_swap = config.preemption == "swap"
 
     def tokens_made(self, request_id: int) -> int:
         p = self.progress[request_id]
-        return p.made if p.due is None else p.output_tokens - p.due[0] + self.cache.ticks
+        return p.made if p.due is None else p.output_tokens - p.due[0] + p.cohort.ticks
+
+    def kv_tokens(self, request_id: int) -> int:
+        """KV tokens that a running request holds."""
+        p = self.progress[request_id]
+        return p.kv_tokens if p.due is None else p.kv_offset + p.cohort.ticks
 
     def prefill_left(self, request_id: int) -> int:
         p = self.progress[request_id]
@@ -102,6 +101,7 @@ class Batch:
         if p.request_id in self.progress:
             raise ValueError(f"request {p.request_id} arrives at {p.arrival_s} s while another of that id is there")
         self.progress[p.request_id] = p
+        p.cohort = self.decodes.first
         self.queue[p.request_id] = p.request
         self.joined.append(p.request)
         self.event = True
@@ -142,7 +142,7 @@ class Batch:
             self.backlog += p.prefill_left
         else:
             self.swapped_tokens += p.kv_tokens
-            self.start_decoding(p)
+            self.decodes.start(p)
 
     def preempt(self, request_id: int) -> None:
         """To the front of the queue, without its blocks."""
@@ -152,10 +152,8 @@ class Batch:
         p = self.progress[request_id]
         del self.running[request_id]
         self.held.discard(request_id)
-        if self.guests:
-            self.guests = [guest for guest in self.guests if guest is not p]
         if p.due is not None:
-            self._stop_decoding(p)
+            self.decodes.stop(p)
         elif p.prefill_left:
             del self.prefilling[request_id]
             self.backlog -= p.prefill_left
@@ -164,6 +162,7 @@ class Batch:
             self.swapped_tokens += p.kv_tokens - p.prefill_left
         else:
             p.kv_tokens = p.prefill_left = p.request.prompt_tokens + p.made
+        p.cohort = self.decodes.first
         p.preemptions += 1
         self.preemptions += 1
         self.queue[request_id] = p.request
@@ -171,18 +170,21 @@ class Batch:
         self.joined.insert(0, p.request)
         self.event = True
 
-    def hold(self, request_ids: Set[int], once: bool) -> None:
-        """Hold these running requests and no others; `once`: for one iteration, then the scheduler decides again."""
-        guests_before = {p.request_id for p in self.guests}
-        self.guests = []
+    def regroup(self, numbers: Mapping[int, int]) -> None:
+        """Move running requests, given by id, to the cohorts of these numbers."""
+        for request_id, number in numbers.items():
+            if request_id in self.running:
+                self.decodes.move(self.progress[request_id], number)
+            else:
+                self.warn("regroup", request_id, "it is not running")
+
+    def hold(self, request_ids: Set[int]) -> None:
+        """Hold these running requests, and of the others none but those whose cohort is held."""
         for request_id in self.held - request_ids:
-            p = self.progress[request_id]
-            if once and not p.prefill_left and request_id not in guests_before:
-                self.guests.append(p)
-                continue
             self.held.remove(request_id)
+            p = self.progress[request_id]
             if not p.prefill_left:
-                self.start_decoding(p)
+                self.decodes.start(p)
         for request_id in request_ids - self.held:
             if request_id not in self.running:
                 self.warn("hold", request_id, "it is not running")
@@ -190,47 +192,14 @@ class Batch:
             self.held.add(request_id)
             p = self.progress[request_id]
             if p.due is not None:
-                self._stop_decoding(p)
-
-    def start_decoding(self, p: Progress) -> None:
-        cache = self.cache
-        p.kv_offset = cache.start_growing(p.kv_tokens)
-        p.due = (cache.ticks + p.output_tokens - p.made, p.order, p)
-        heappush(self.finishing, p.due)
-        self.changed = True
-
-    def _stop_decoding(self, p: Progress) -> None:
-        p.made = p.output_tokens - p.due[0] + self.cache.ticks
-        p.kv_tokens = self.cache.stop_growing(p.kv_offset)
-        p.due = None
-        self.changed = True
-
-    def blocks_of_decodes(self) -> int:
-        """Blocks that the decodes, guests included, need for one more token each."""
-        blocks = self.cache.blocks_of_next_tick()
-        if self.guests:
-            blocks += sum(not p.kv_tokens % self.cache.block_tokens for p in self.guests)
-        return blocks
-
-    def serve_guests(self) -> list[Progress]:
-        """Every guest makes a token. Returns those that have made all."""
-        for p in self.guests:
-            self.cache.extend(p.kv_tokens)
-            p.kv_tokens += 1
-            p.made += 1
-        done = [p for p in self.guests if p.made == p.output_tokens]
-        self.held.difference_update(p.request_id for p in done)
-        return done
+                self.decodes.stop(p)
 
     def complete(self, p: Progress, step: int, time_s: float) -> None:
         """Its last token was made in iteration `step`, which ends at `time_s`."""
-        request_id, cache = p.request_id, self.cache
-        if p.due is None:
-            cache.release(p.kv_tokens)
-        else:
-            cache.release(cache.stop_growing(p.kv_offset))
-            p.due = None
-            self.changed = True
+        request_id = p.request_id
+        if p.due is not None:
+            self.decodes.stop(p)
+        self.cache.release(p.kv_tokens)
         del self.running[request_id], self.progress[request_id]
         p.completion_step = step
         p.completion_s = time_s
@@ -247,9 +216,7 @@ class Batch:
             raise RuntimeError(f"{injected} requests, but completed, running, queued, rejected are {counts}")
         blocks = 0
         for request_id in self.running:
-            p = self.progress[request_id]
-            tokens = p.kv_tokens if p.due is None else p.kv_offset + self.cache.ticks
-            blocks -= -tokens // self.cache.block_tokens
+            blocks -= -self.kv_tokens(request_id) // self.cache.block_tokens
         if blocks != self.cache.total_blocks - self.cache.free_blocks:
             raise RuntimeError(
                 f"running requests hold {blocks} KV blocks, of the cache not so many are free: {self.cache}"

@@ -9,13 +9,15 @@ import logging
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from heapq import heappop
+from functools import cache
 from operator import attrgetter
 
+from servestudy.engine.alike import AlikeIterations
 from servestudy.engine.batch import Batch
+from servestudy.engine.decisions import apply, chunks, preempt_for_blocks
 from servestudy.engine.outcome import Counters, Outcome, Progress, completed_columns
 from servestudy.engine.replica_config import ReplicaConfig, replica_limits
-from servestudy.schedulers.protocol import ReplicaView, Request, Scheduler
+from servestudy.schedulers.protocol import WAIT, ReplicaView, Request, Scheduler
 
 __all__ = ["MODEL", "Outcome", "Replica", "ReplicaConfig", "replica_limits", "run"]
 
@@ -23,6 +25,11 @@ MODEL = "serving"
 DEFAULT_CONFIG = ReplicaConfig()
 
 log = logging.getLogger(__name__)
+
+
+@cache  # once a process: a study runs thousands of such replicas
+def warn_of_extrapolation(tokens: int) -> None:
+    log.warning("batches of more than %d tokens: iteration times extrapolated", tokens)
 
 
 class Replica:
@@ -35,21 +42,20 @@ class Replica:
     """
 
     __slots__ = (
+        "_alike",
         "_arrivals",
         "_decodes",
         "_emptied",
         "_emptied_step",
         "_injected",
-        "_k",
-        "_linear_s",
+        "_iteration_s",
         "_max_batched_tokens",
+        "_max_num_seqs",
         "_most_tokens",
         "_next_arrival_s",
-        "_origin_s",
         "_prefill",
         "_prefilled",
         "_queued_before",
-        "_square_s",
         "_step_by_step",
         "_steps",
         "_valid_step",
@@ -58,7 +64,6 @@ class Replica:
         "config",
         "counters",
         "end_s",
-        "extrapolates",
         "scheduler",
         "time_s",
         "view",
@@ -72,8 +77,9 @@ class Replica:
         self.view = ReplicaView(batch.queue, batch.running, limits, batch.tokens_made, batch.prefill_left)
         self.counters = Counters()
         self.time_s = self.end_s = 0.0
-        self.extrapolates = False
         self._step_by_step = step_by_step
+        self._iteration_s = config.time_model.iteration_s
+        self._max_num_seqs = limits.max_num_seqs
         self._max_batched_tokens = limits.max_num_batched_tokens
         self._most_tokens = limits.max_kv_tokens - limits.watermark_tokens
         self._arrivals: deque[Progress] = deque()
@@ -88,9 +94,7 @@ class Replica:
         self._decodes = 0
         self._prefilled: list[Progress] = []
         self._queued_before = 0
-        # Iteration k since the batch last changed or paused begins at origin + k * (linear + square * k).
-        self._origin_s = self._linear_s = self._square_s = 0.0
-        self._k = 0
+        self._alike = AlikeIterations()
         # How often the batch was emptied before this iteration.
         self._emptied = 0
         self._emptied_step = -1
@@ -122,7 +126,7 @@ class Replica:
             self._end_iterations()
         elif self.time_s < now_s:
             self.time_s = now_s
-            self.batch.changed = True  # a pause
+            self.batch.decodes.changed = True  # a pause
         time_s, batch = self.time_s, self.batch
         if self._next_arrival_s <= time_s:
             self._receive(time_s)
@@ -131,25 +135,27 @@ class Replica:
             return self._next_arrival_s
         if batch.event or batch.step >= self._valid_step or time_s >= self._valid_until_s or self._step_by_step:
             self._decide(time_s)
-        cache = batch.cache
-        decodes = cache.growing + len(batch.guests)
-        chunks: Sequence[tuple[Progress, int]] = ()
+        decodes = batch.decodes.count
+        parts: Sequence[tuple[Progress, int]] = ()
         if batch.prefilling:
-            if decodes and self.scheduler.prefill_first and not batch.prefilling.keys() <= batch.held:
+            scheduler = self.scheduler
+            if decodes and scheduler.prefill_first and not batch.prefilling.keys() <= batch.held:
                 decodes = 0
-            chunks = self._chunks(decodes)
-        if decodes > cache.free_blocks and batch.blocks_of_decodes() > cache.free_blocks:
-            self._preempt_for_blocks()
-            chunks = [chunk for chunk in chunks if chunk[0].request_id in batch.running]
-            decodes = cache.growing + len(batch.guests)
-            if not chunks and not decodes:
+            budget = self._max_batched_tokens - decodes
+            parts = chunks(batch, budget, self._prefill, scheduler.chunked_prefill, alone=not decodes)
+        free_blocks = batch.cache.free_blocks
+        if decodes > free_blocks and batch.decodes.blocks_of_tick() > free_blocks:
+            preempt_for_blocks(batch, self.scheduler)
+            parts = [part for part in parts if part[0].request_id in batch.running]
+            decodes = batch.decodes.count
+            if not parts and not decodes:
                 return self._ask_again(time_s)
-        if chunks or (decodes and (batch.guests or batch.swapped_tokens)):
-            self._begin_one(chunks, decodes)
+        if parts or (decodes and batch.swapped_tokens):
+            self._begin_one(parts, decodes)
         elif decodes:
             self._begin_jump(decodes)
         else:
-            if self._prefill is None and (cache.growing or batch.prefilling.keys() - batch.held):
+            if self._prefill is None and batch.prefilling.keys() - batch.held:
                 raise RuntimeError(f"iteration {batch.step}: idle although requests can run: {batch.running}")
             return self._idle_until(time_s)
         return self.time_s
@@ -202,66 +208,19 @@ class Replica:
         batch.joined = []
         batch.finished = []
         batch.event = False
-        admit, preempt, hold, valid_steps, reject, self._prefill, self._valid_until_s = action
-        if valid_steps < 1:
-            raise ValueError(f"iteration {batch.step}: valid_steps is {valid_steps}, must be at least 1")
-        self._valid_step = batch.step + valid_steps
-        for request_id in reject:
-            batch.reject(request_id)
-        for request_id in preempt:
-            batch.preempt(request_id)
-        for request_id in admit:
-            if request_id in preempt:
-                batch.warn("admit", request_id, "it was preempted in this iteration")
-            else:
-                batch.admit(request_id, time_s)
-        if hold or batch.held or batch.guests:
-            batch.hold(hold, valid_steps == 1)
-        if self._prefill:
-            for request_id in self._prefill.keys() - batch.prefilling.keys():
-                batch.warn("prefill", request_id, "it has nothing to prefill")
+        if action.valid_steps < 1:
+            raise ValueError(f"iteration {batch.step}: valid_steps is {action.valid_steps}, must be at least 1")
+        self._valid_step = batch.step + action.valid_steps
+        self._valid_until_s = action.valid_until_s
+        self._prefill = action.prefill
+        if action is not WAIT or batch.held or batch.decodes.held:
+            apply(action, batch, time_s)
 
-    def _preempt_for_blocks(self) -> None:
-        """Preempt victims until every decode left can have its next block."""
-        batch = self.batch
-        while batch.blocks_of_decodes() > batch.cache.free_blocks:
-            running = list(batch.running.values())
-            request_id = self.scheduler.victim(running)
-            if request_id not in batch.running:
-                batch.warn("preempt", request_id, "it is not running; the last admitted goes")
-                request_id = running[-1].request_id
-            batch.preempt(request_id)
-
-    def _chunks(self, decodes: int) -> list[tuple[Progress, int]]:
-        """Who prefills how many tokens in this iteration, which `decodes` share."""
-        batch, most, chunked = self.batch, self._prefill, self.scheduler.chunked_prefill
-        budget = self._max_batched_tokens - decodes
-        chunks: list[tuple[Progress, int]] = []
-        for request_id in batch.prefilling if most is None else most:
-            p = batch.prefilling.get(request_id)
-            if p is None or request_id in batch.held:
-                continue
-            tokens = p.prefill_left
-            if most is not None and most[request_id] < tokens:
-                if most[request_id] < 1:
-                    continue
-                tokens = most[request_id] if chunked else tokens
-            if tokens > budget:
-                if chunked:
-                    tokens = budget
-                elif chunks or decodes:
-                    break
-            if tokens < 1:
-                break
-            chunks.append((p, tokens))
-            budget -= tokens
-        return chunks
-
-    def _begin_one(self, chunks: Sequence[tuple[Progress, int]], decodes: int) -> None:
-        """Begin an iteration that is not like the next one: with prefill, guests or swaps."""
+    def _begin_one(self, parts: Sequence[tuple[Progress, int]], decodes: int) -> None:
+        """Begin an iteration that is not like the next one: with prefill or swaps."""
         batch, config = self.batch, self.config
-        prefill = squares = 0
-        for p, tokens in chunks:
+        prefill = squares = kv_tokens = 0
+        for p, tokens in parts:
             squares += tokens * (2 * (p.kv_tokens - p.prefill_left) + tokens)
             prefill += tokens
             p.prefill_left -= tokens
@@ -270,49 +229,39 @@ class Replica:
                 self._prefilled.append(p)
         batch.backlog -= prefill
         batched = prefill + decodes
-        kv_tokens = batch.cache.growing_tokens
-        if batch.guests:
-            kv_tokens += sum(p.kv_tokens for p in batch.guests)
-        self.time_s += config.time_model.iteration_s(batched, decodes, kv_tokens, squares)
+        if decodes:
+            kv_tokens = batch.decodes.kv_tokens()
+        self.time_s += self._iteration_s(batched, decodes, kv_tokens, squares)
         if batch.swapped_tokens:
             self.time_s += batch.swapped_tokens * config.time_model.kv_token_bytes / config.swap_bytes_per_s
             batch.swapped_tokens = 0
-        batch.changed = True
+        batch.decodes.changed = True
         self._steps = 1
         self._decodes = decodes
         if decodes and prefill:
             self.counters.mixed += 1
         if batched >= self._max_batched_tokens:
             self.counters.full += 1
-            if batched > config.time_model.max_profiled_tokens and not self.extrapolates:
-                self.extrapolates = True
-                log.warning("a batch of %d tokens: above the profile, iteration times are extrapolated", batched)
+            if batched > config.time_model.max_profiled_tokens:
+                warn_of_extrapolation(config.time_model.max_profiled_tokens)
 
     def _begin_jump(self, decodes: int) -> None:
         """Begin iterations of decodes alone, as many as are alike: until one ends, lacks a block, or a time comes."""
         batch = self.batch
-        cache = batch.cache
-        if batch.changed:
-            batch.changed = False
-            model = self.config.time_model
-            self._k = 0
-            self._origin_s = self.time_s
-            self._square_s = model.kv_token_s * decodes / 2
-            self._linear_s = model.iteration_s(decodes, decodes, cache.growing_tokens) - self._square_s
+        if batch.decodes.changed:
+            batch.decodes.changed = False
+            first_s = self._iteration_s(decodes, decodes, batch.decodes.kv_tokens())
+            self._alike.begin(self.time_s, first_s, self.config.time_model.kv_token_s * decodes)
         steps = 1
         if not batch.event and not self._step_by_step:
-            finishing = batch.finishing
-            while finishing[0][2].due is not finishing[0]:
-                heappop(finishing)
-            steps = finishing[0][0] - cache.ticks
+            steps = batch.decodes.iterations_to_completion()
             if steps > self._valid_step - batch.step:
                 steps = self._valid_step - batch.step
-            if steps * decodes > cache.free_blocks:
-                steps = cache.ticks_that_fit(steps)
+            if steps * decodes > batch.cache.free_blocks:
+                steps = batch.cache.ticks_that_fit(batch.decodes.served, steps)
         self._steps = steps
         self._decodes = decodes
-        self._k = k = self._k + steps
-        self.time_s = self._origin_s + k * (self._linear_s + self._square_s * k)
+        self.time_s = self._alike.add(steps)
         if steps > 1:
             limit_s = self._valid_until_s
             if self._next_arrival_s < limit_s:
@@ -324,25 +273,13 @@ class Replica:
 
     def _cut_jump(self, limit_s: float) -> None:
         """Of the iterations in flight or planned, keep the first and those that begin before `limit_s`."""
-        if self._steps == 1:
-            return
-        origin_s, linear_s, square_s = self._origin_s, self._linear_s, self._square_s
-        first = k = self._k - self._steps + 1
-        gap_s = limit_s - origin_s
-        if gap_s > 0:  # the root of the closed form, right but for rounding
-            k = max(first, int(2 * gap_s / (linear_s + math.sqrt(linear_s**2 + 4 * square_s * gap_s))))
-        while k > first and origin_s + (k - 1) * (linear_s + square_s * (k - 1)) >= limit_s:
-            k -= 1
-        while k < self._k and origin_s + k * (linear_s + square_s * k) < limit_s:
-            k += 1
-        self._steps = k - first + 1
-        self._k = k
-        self.time_s = origin_s + k * (linear_s + square_s * k)
+        if self._steps > 1:
+            self._steps = self._alike.cut(self._steps, limit_s)
+            self.time_s = self._alike.add(0)
 
     def _end_iterations(self) -> None:
         """Count what the iterations in flight have done; requests that are done leave."""
         batch, counters, steps, time_s = self.batch, self.counters, self._steps, self.time_s
-        cache = batch.cache
         last = batch.step + steps - 1
         batch.step += steps
         if time_s <= self.end_s:
@@ -356,19 +293,12 @@ class Replica:
         counters.running_sum += running * steps
         if running > counters.running_max:
             counters.running_max = running
-        if queued and running < self.config.limits.max_num_seqs:
+        if queued and running < self._max_num_seqs:
             counters.left_waiting += queued * steps
         done: list[Progress] = []
         if self._decodes:
-            cache.tick(steps)
-            ticks, finishing = cache.ticks, batch.finishing
-            while finishing and finishing[0][0] <= ticks:
-                entry = heappop(finishing)
-                if entry[2].due is entry:
-                    done.append(entry[2])
-            if batch.guests:
-                done += batch.serve_guests()
-        kv_tokens = cache.fixed_tokens + cache.growing_tokens
+            batch.cache.grow(steps * self._decodes, batch.decodes.tick(steps, done))
+        kv_tokens = batch.cache.tokens
         counters.kv_token_sum += kv_tokens * steps - self._decodes * (steps * (steps - 1) // 2)
         if kv_tokens > counters.kv_token_max:
             counters.kv_token_max = kv_tokens
@@ -379,7 +309,7 @@ class Replica:
                     p.first_token_step = last
                     p.first_token_s = time_s
                 if p.made < p.output_tokens:
-                    batch.start_decoding(p)
+                    batch.decodes.start(p)
                 else:
                     done.append(p)
             self._prefilled = []

@@ -6,6 +6,7 @@ from operator import attrgetter
 
 import numpy as np
 
+from servestudy.engine.decodes import Cohort
 from servestudy.engine.fixed_step import Telemetry
 from servestudy.schedulers.protocol import Request
 
@@ -17,7 +18,8 @@ class Progress:
     kv_tokens: KV tokens that it holds while it does not grow; for a waiting one, that it will hold when admitted.
     prefill_left: those of them that it has yet to prefill.
     made: output tokens so far; stale while it decodes.
-    due: while it decodes, (tick of its last token, admission order, itself), its entry in the replica's heap.
+    cohort: whose decodes it is or will be one of; its KV tokens while it decodes are `kv_offset` plus that one's ticks.
+    due: while it decodes, (tick of its last token, admission order, itself), its entry in the cohort's heap.
     """
 
     request: Request
@@ -28,6 +30,7 @@ class Progress:
     prefill_left: int
     made: int = 0
     order: int = -1
+    cohort: Cohort | None = None
     due: tuple | None = None
     kv_offset: int = 0
     admission_s: float = -1.0

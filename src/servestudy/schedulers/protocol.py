@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import ClassVar, NamedTuple
 
 UNTIL_EVENT = sys.maxsize
@@ -143,6 +144,10 @@ class Action(NamedTuple):
         each at most; None: all, in admission order.
     valid_until_s: the decision stands only for steps that begin before this time. Also when to ask again if it leaves
         the replica idle.
+    regroup: serving model only. Running (or just admitted) requests, by id, that move to a cohort of that number, where
+        they stay until moved again. All begin in cohort 0, after a preemption too.
+    hold_cohorts: serving model only. Cohorts whose decodes do nothing in this step, as if listed in `hold`; their
+        prefills go on. To hold a cohort costs the same whatever its size.
     """
 
     admit: Sequence[int] = ()
@@ -152,6 +157,8 @@ class Action(NamedTuple):
     reject: Sequence[int] = ()
     prefill: Mapping[int, int] | None = None
     valid_until_s: float = math.inf
+    regroup: Mapping[int, int] = MappingProxyType({})
+    hold_cohorts: Set[int] = frozenset()
 
 
 WAIT = Action(valid_steps=UNTIL_EVENT)

@@ -14,6 +14,16 @@ from servestudy.schedulers.protocol import UNTIL_EVENT, Action, ReplicaView, Req
 from servestudy.schedulers.serving.preemptive import PreemptiveScheduler
 
 
+class _Job:
+    """A request's level, and the output tokens with which it leaves that."""
+
+    __slots__ = ("ends_at", "level")
+
+    def __init__(self, level: int, ends_at: int):
+        self.level = level
+        self.ends_at = ends_at
+
+
 @dataclass
 class MultiLevelFeedback(PreemptiveScheduler):
     first_quantum_tokens: int = 128
@@ -23,45 +33,41 @@ class MultiLevelFeedback(PreemptiveScheduler):
 
     def reset(self) -> None:
         super().reset()
-        self._queues: list[deque[tuple[int, float, int]]] = [
-            deque() for _ in range(self.levels)
-        ]  # (level, promotion, id)
-        self._level: dict[int, int] = {}
-        self._level_ends_at: dict[int, int] = {}  # output tokens with which a request leaves its level
+        # Each holds (level, time of the promotion, id).
+        self._queues: list[deque[tuple[int, float, int]]] = [deque() for _ in range(self.levels)]
+        self._jobs: dict[int, _Job] = {}  # of all that wait or run
+        self._next_promotion_s = math.inf
+        self._quanta = [self.first_quantum_tokens << level for level in range(self.levels)]
 
-    def _quantum(self, level: int) -> int:
-        return self.first_quantum_tokens << level
-
-    def _enter(self, request_id: int, level: int, made: int) -> None:
-        self._level[request_id] = level
-        self._level_ends_at[request_id] = made + self._quantum(level)
-
-    def _level_now(self, request_id: int, view: ReplicaView) -> int:
-        level = self._level[request_id]
-        made = view.tokens_made(request_id)
-        while level < self.levels - 1 and made >= self._level_ends_at[request_id]:
-            level += 1
-            self._enter(request_id, level, self._level_ends_at[request_id])
-        return level
+    def _level_now(self, job: _Job, made: int) -> int:
+        while made >= job.ends_at and job.level < self.levels - 1:
+            job.level += 1
+            job.ends_at += self._quanta[job.level]
+        return job.level
 
     def enqueue(self, view: ReplicaView) -> None:
         for request_id in view.finished:
-            self._level.pop(request_id, None)
-            self._level_ends_at.pop(request_id, None)
+            self._jobs.pop(request_id, None)
         super().enqueue(view)
+
+    def _promote(self, view: ReplicaView) -> None:
         for queue in self._queues[1:]:
             while queue and queue[0][1] <= view.time_s:
-                _, _, request_id = queue.popleft()
-                self._enter(request_id, 0, view.tokens_made(request_id))
+                request_id = queue.popleft()[2]
+                self._jobs[request_id] = _Job(0, view.tokens_made(request_id) + self._quanta[0])
                 self._queues[0].append((0, math.inf, request_id))
 
     def push(self, request: Request, view: ReplicaView) -> None:
         request_id = request.request_id
-        if request_id not in self._level:
+        job = self._jobs.get(request_id)
+        if job is None:
             equal_tokens = request.prompt_tokens / self.prompt_tokens_per_output_token
-            covering = (level for level in range(self.levels) if self._quantum(level) >= equal_tokens)
-            self._enter(request_id, next(covering, self.levels - 1), 0)
-        level = self._level_now(request_id, view)
+            level = 0
+            while level < self.levels - 1 and self._quanta[level] < equal_tokens:
+                level += 1
+            self._jobs[request_id] = _Job(level, self._quanta[level])
+        else:
+            level = self._level_now(job, view.tokens_made(request_id))
         promoted_at_s = view.time_s + self.starvation_s if level else math.inf
         self._queues[level].append((level, promoted_at_s, request_id))
 
@@ -72,18 +78,28 @@ class MultiLevelFeedback(PreemptiveScheduler):
         return None
 
     def pop(self) -> None:
-        next(queue for queue in self._queues if queue).popleft()
+        for queue in self._queues:
+            if queue:
+                queue.popleft()
+                return
 
     def review(self, request: Request, view: ReplicaView) -> tuple[tuple, float]:
         """The lowest level is asked first, in it the last to arrive."""
-        level = self._level_now(request.request_id, view)
-        level_left = self._level_ends_at[request.request_id] - view.tokens_made(request.request_id)
-        return (-level, -request.arrival_s), level_left if level < self.levels - 1 else UNTIL_EVENT
+        job, made = self._jobs[request.request_id], view.tokens_made(request.request_id)
+        level = self._level_now(job, made)
+        return (-level, -request.arrival_s), job.ends_at - made if level < self.levels - 1 else UNTIL_EVENT
 
     def tokens_to_yield(self, request: Request, view: ReplicaView, key: int) -> int:
-        return 0 if self._level[request.request_id] > key else UNTIL_EVENT
+        return 0 if self._jobs[request.request_id].level > key else UNTIL_EVENT
+
+    def stands_until_s(self, view: ReplicaView) -> float:
+        self._next_promotion_s = math.inf
+        for queue in self._queues[1:]:
+            if queue and queue[0][1] < self._next_promotion_s:
+                self._next_promotion_s = queue[0][1]
+        return self._next_promotion_s
 
     def decide(self, view: ReplicaView) -> Action:
-        action = super().decide(view)
-        next_promotion_s = min((queue[0][1] for queue in self._queues[1:] if queue), default=math.inf)
-        return action._replace(valid_until_s=next_promotion_s)
+        if self._next_promotion_s <= view.time_s:
+            self._promote(view)
+        return super().decide(view)

@@ -3,6 +3,7 @@
 What that costs is the replica's preemption mode: KV recomputed, or swapped.
 """
 
+import math
 from heapq import heappop, heappush
 from typing import Any
 
@@ -47,10 +48,11 @@ class PreemptiveScheduler(OrderedScheduler):
         for request in view.joined:
             self._requests[request.request_id] = request
             self._entries.pop(request.request_id, None)
-        super().enqueue(view)
+            self.push(request, view)
 
     def decide(self, view: ReplicaView) -> Action:
-        self.enqueue(view)
+        if view.joined or view.finished:
+            self.enqueue(view)
         if not view.waiting_count:
             return WAIT
         room = Room(view)
@@ -65,12 +67,17 @@ class PreemptiveScheduler(OrderedScheduler):
             preempt, valid_steps = self._make_room(room, view, head)
         for request_id in room.admitted:
             valid_steps = min(valid_steps, self._review(request_id, view))
-        return Action(room.admitted, preempt, valid_steps=valid_steps)
+        return Action(room.admitted, preempt, valid_steps=valid_steps, valid_until_s=self.stands_until_s(view))
+
+    def stands_until_s(self, view: ReplicaView) -> float:
+        """When a decision lapses because time alone changes the order of the queue."""
+        return math.inf
 
     def _review(self, request_id: int, view: ReplicaView) -> int:
         """Put a running request among those to be asked; return the iterations until its next review."""
         rank, steps = self.review(self._requests[request_id], view)
-        to_ask, to_review = self._entries[request_id] = (rank, request_id), (view.step + steps, request_id)
+        to_ask, to_review = (rank, request_id), (view.step + steps, request_id)
+        self._entries[request_id] = to_ask, to_review
         if rank is not None:
             heappush(self._to_ask, to_ask)
         if steps < UNTIL_EVENT:
@@ -97,13 +104,13 @@ class PreemptiveScheduler(OrderedScheduler):
         """
         key, _, head_id = head
         valid_steps = self._due_reviews(view)
-        to_ask = self._to_ask
+        to_ask, entries = self._to_ask, self._entries
         victims: list[int] = []
         asked = []
         while to_ask:
             entry = to_ask[0]
             request_id = entry[1]
-            if self._entries.get(request_id, NO_ENTRIES)[0] is not entry:
+            if entries.get(request_id, NO_ENTRIES)[0] is not entry:
                 heappop(to_ask)
                 continue
             request = self._requests[request_id]

@@ -14,7 +14,7 @@ class SarathiFaithful(ChunkedScheduler):
         return 0
 
     def decide(self, view: ReplicaView) -> Action:
-        self.enqueue(view)
+        self.follow(view)
         if not self._waiting and not self._prefilling:
             return WAIT
         budget = self.token_budget - view.decoding_count

@@ -5,16 +5,32 @@ Each running request has a target time between tokens. Its next decode becomes c
 over, earlier while KV is nearly full. An iteration serves the critical decodes, then prefills up to 512 tokens,
 shortest waiting prompt first, then other decodes with what is left, the most urgent first. Simplified: two fixed
 offsets, longer than an iteration, stand for the paper's dynamic one; a request without a target has the slackest
-tier.
+tier; decodes with one deadline and target, a group, are served together, so what is left serves whole groups only.
 """
 
 import math
-import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
-from servestudy.schedulers.protocol import WAIT, Action, ReplicaView, Request
+from servestudy.schedulers.protocol import UNTIL_EVENT, Action, ReplicaView, Request
 from servestudy.schedulers.serving.chunked import ChunkedScheduler
 from servestudy.schedulers.serving.room import Room
+
+NONE: frozenset[int] = frozenset()
+URGENCY = attrgetter("deadline_s", "tbt_s")
+
+
+class _Group:
+    """Decodes that made their last token in the same iteration and have the same target between tokens."""
+
+    __slots__ = ("cohort", "deadline_s", "ids", "tbt_s")
+
+    def __init__(self, cohort: int, tbt_s: float, deadline_s: float):
+        self.cohort = cohort  # its number at the engine
+        self.tbt_s = tbt_s
+        self.deadline_s = deadline_s  # of the next token
+        self.ids: set[int] = set()
 
 
 @dataclass
@@ -27,72 +43,112 @@ class SlaiFaithful(ChunkedScheduler):
     def reset(self) -> None:
         super().reset()
         self._tbt_s: dict[int, float] = {}  # of all that wait or run
-        self._served: dict[float, set[int]] = {}  # decodes that made a token in the last iteration, by TBT target
-        self._held: dict[tuple[float, float], set[int]] = {}  # other decodes, by (deadline of the next token, target)
+        self._groups: list[_Group] = []  # none is empty; most urgent first
+        self._group_of: dict[int, _Group] = {}
+        self._served: list[_Group] = []  # in the last iteration
+        self._free_cohorts: list[int] = []
+        self._cohorts = 0  # numbers in use or free; 0 itself, where requests begin, is never held
 
     def key(self, request: Request, view: ReplicaView) -> int:
         return view.prefill_left(request.request_id)
 
     def enqueue(self, view: ReplicaView) -> None:
-        prefilling = self._prefilling
         super().enqueue(view)
-        gone = {request.request_id for request in view.joined}.union(view.finished)
-        for request_id in gone.intersection(self._tbt_s):
-            for ids in (*self._served.values(), *self._held.values()):
-                ids.discard(request_id)
         for request_id in view.finished:
+            self._leave(request_id)
             self._tbt_s.pop(request_id, None)
         for request in view.joined:
+            self._leave(request.request_id)  # preempted
             tbt_s = request.tbt_target_s
             self._tbt_s[request.request_id] = self.slackest_tbt_s if math.isinf(tbt_s) else tbt_s
-        for request_id in prefilling:
-            if request_id not in gone and not view.prefill_left(request_id):
-                self._serve(self._tbt_s[request_id], {request_id})
 
-    def _serve(self, tbt_s: float, ids: set[int]) -> None:
-        self._served.setdefault(tbt_s, set()).update(ids)
+    def _leave(self, request_id: int) -> None:
+        group = self._group_of.pop(request_id, None)
+        if group:
+            group.ids.remove(request_id)
+            if not group.ids:
+                self._dissolve(group)
+
+    def _new_group(self, tbt_s: float, deadline_s: float) -> _Group:
+        if not self._free_cohorts:
+            self._cohorts += 1
+            self._free_cohorts.append(self._cohorts)
+        group = _Group(self._free_cohorts.pop(), tbt_s, deadline_s)
+        self._groups.append(group)
+        return group
+
+    def _dissolve(self, group: _Group) -> None:
+        self._groups.remove(group)
+        self._free_cohorts.append(group.cohort)
 
     def decide(self, view: ReplicaView) -> Action:
-        self.enqueue(view)
-        if not self._prefilling and not self._could_admit(view):
-            self._serve_most(sys.maxsize)
-            return WAIT
+        self.follow(view)
         now = view.time_s
-        for tbt_s, ids in self._served.items():
-            if ids:
-                self._held[now + tbt_s, tbt_s] = ids
-        self._served = {}
+        regroup = self._regroup(now) if self._served or self._prefilled else {}
+        if not self._prefilling and not self._could_admit(view):
+            self._served = self._groups.copy()
+            return Action(valid_steps=UNTIL_EVENT, regroup=regroup)
         crowded = view.kv_tokens >= self.crowded_kv_share * view.limits.max_kv_tokens
         offset_s = self.crowded_offset_s if crowded else self.offset_s
-        critical = sum(len(ids) for (deadline_s, _), ids in self._held.items() if now >= deadline_s - offset_s)
-        budget = self.token_budget - critical
-        room = Room(view, budget)
-        self.admit_in_order(room, view)
+        budget, served = self.token_budget, 0
+        for group in self._groups:
+            if now < group.deadline_s - offset_s:
+                break
+            budget -= len(group.ids)
+            served += 1
+        admit: Sequence[int] = ()
+        if self._waiting and view.prefill_backlog < budget:
+            room = Room(view, budget)
+            self.admit_in_order(room, view)
+            admit = room.admitted
         prefill, valid_steps = self.chunks(view, budget)
-        self._serve_most(critical + max(0, budget - sum(prefill.values())))
-        hold = frozenset().union(*self._held.values())
-        if room.admitted or self._served or not hold:
-            return Action(room.admitted, hold=hold, prefill=prefill)
+        budget -= sum(prefill.values())
+        hold = set()
+        for group in self._groups[served:]:
+            budget -= len(group.ids)
+            if budget >= 0:
+                served += 1
+            else:
+                hold.add(group.cohort)
+        self._served = self._groups[:served]
+        if admit or served:
+            return Action(admit, (), NONE, 1, (), prefill, math.inf, regroup, hold)
         if self._waiting:
-            valid_steps = min(valid_steps, room.valid_steps())
-        first_critical_s = min(deadline_s for deadline_s, _ in self._held) - offset_s
-        return Action(hold=hold, valid_steps=valid_steps, prefill=prefill, valid_until_s=first_critical_s)
+            valid_steps = min(valid_steps, Room(view, self.token_budget).valid_steps())
+        until_s = self._groups[0].deadline_s - offset_s if hold else math.inf
+        return Action((), (), NONE, valid_steps, (), prefill, until_s, regroup, hold)
 
     def _could_admit(self, view: ReplicaView) -> bool:
         """Is there a slot and are there blocks for the first in the queue?"""
         head = self.head()
         return head is not None and view.limits.fits(view.running_count, view.kv_tokens, view.prefill_left(head[2]))
 
-    def _serve_most(self, count: int) -> None:
-        """Serve at most `count` of the decodes, the nearest deadline first."""
-        for group in sorted(self._held):
-            ids = self._held[group]
-            chosen = ids if len(ids) <= count else set(sorted(ids)[:count])
-            if not chosen and ids:
-                break
-            self._serve(group[1], chosen)
-            count -= len(chosen)
-            if len(chosen) == len(ids):
-                del self._held[group]
-            else:
-                ids -= chosen
+    def _regroup(self, now_s: float) -> dict[int, int]:
+        """Decodes that made a token in the last iteration form one group a target. Returns who changes its cohort."""
+        cohorts: dict[int, int] = {}
+        of_target: dict[float, _Group] = {}
+        for group in self._served:
+            if group.ids:
+                group.deadline_s = now_s + group.tbt_s
+                large = of_target.setdefault(group.tbt_s, group)
+                if large is not group:
+                    of_target[group.tbt_s] = self._merge(large, group, cohorts)
+        for request_id in self._prefilled:
+            tbt_s = self._tbt_s[request_id]
+            group = of_target.get(tbt_s) or of_target.setdefault(tbt_s, self._new_group(tbt_s, now_s + tbt_s))
+            group.ids.add(request_id)
+            self._group_of[request_id] = group
+            cohorts[request_id] = group.cohort
+        self._groups.sort(key=URGENCY)
+        return cohorts
+
+    def _merge(self, one: _Group, other: _Group, cohorts: dict[int, int]) -> _Group:
+        """Move the smaller one into the larger."""
+        small, large = (one, other) if len(one.ids) < len(other.ids) else (other, one)
+        large.ids |= small.ids
+        for request_id in small.ids:
+            self._group_of[request_id] = large
+            cohorts[request_id] = large.cohort
+        small.ids.clear()
+        self._dissolve(small)
+        return large
