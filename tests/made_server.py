@@ -98,6 +98,7 @@ def source(server) -> Source:
         title="Some trace",
         dataset="some",
         format="azure",
+        columns="",
         version="v1",
         file="trace.csv",
         url=server.url,

@@ -25,6 +25,7 @@ SOURCE = Source(
     title="Some trace",
     dataset="some",
     format="burstgpt",
+    columns="",
     version="v1",
     file="trace.csv",
     url=None,

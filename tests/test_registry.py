@@ -12,6 +12,7 @@ GOOD = {
     "title": "Some trace",
     "dataset": "some",
     "format": "azure",
+    "columns": "",
     "version": "v1",
     "file": "some.csv",
     "url": "https://example.org/some.csv",
@@ -92,7 +93,8 @@ def test_all_problems_are_reported_at_once(registry):
     )
     found = problems(path)
     assert len(found) == 6
-    assert f'{path}, line 2: format: found "azur"; allowed: azure, burstgpt, bailian or mooncake' in found
+    formats = "azure, burstgpt, bailian, mooncake, or csv or jsonl with columns"
+    assert f'{path}, line 2: format: found "azur"; allowed: {formats}' in found
     assert f'{path}, line 2: sha256: found "ABC"; allowed: 64 hexadecimal digits in lower case' in found
     assert any(line.startswith(f'{path}, line 2: bytes: found "1e6"') for line in found)
     assert any(line.startswith(f'{path}, line 3: skip_rows: found "-1"') for line in found)
@@ -141,7 +143,7 @@ def test_wrong_number_of_fields(registry):
     path = registry(GOOD)
     path.write_text(path.read_text().replace("\tnobody", ""))
     (line,) = problems(path)
-    assert "line 2: found 15 tab-separated fields; allowed: 16" in line
+    assert "line 2: found 16 tab-separated fields; allowed: 17" in line
 
 
 def test_empty_and_missing(registry, tmp_path):

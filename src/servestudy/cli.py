@@ -5,10 +5,10 @@ import logging
 import sys
 
 from servestudy import __version__
-from servestudy.commands import analysis, audit, by_hand, output, simulation, spotcheck, tiers, traces
+from servestudy.commands import analysis, audit, by_hand, evaluate, output, simulation, spotcheck, tiers, traces
 from servestudy.errors import UserError
 
-STAGES = (by_hand, traces, simulation, tiers, audit, spotcheck, analysis, output)
+STAGES = (by_hand, evaluate, traces, simulation, tiers, audit, spotcheck, analysis, output)
 
 
 def build_parser() -> argparse.ArgumentParser:

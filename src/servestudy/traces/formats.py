@@ -17,6 +17,7 @@ from servestudy.errors import UserError
 MAX_TOKENS = 2**31 - 1
 LONGEST_HEADER = 1 << 16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+NUMBERS = (int, float)
 WHOLE_NUMBER = re.compile(r"-?[0-9]+")
 
 Columns = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -104,12 +105,16 @@ class CsvReader:
 
 @dataclass(frozen=True)
 class JsonlFormat:
-    """One JSON object a line; `seconds` turns its time into seconds; further keys are ignored."""
+    """One JSON object a line; further keys are ignored.
+
+    `seconds` turns the time into seconds, or raises ValueError; `time_is_text`: the time is a text, not a number.
+    """
 
     time: str
     prompt: str
     output: str
-    seconds: Callable[[float], float]
+    seconds: Callable[[float], float] | Callable[[str], float]
+    time_is_text: bool = False
 
     def open(self, file: BinaryIO, path: Path) -> tuple[Reader, bytes]:
         """The reader for a file; there is no header, only a byte order mark may be consumed."""
@@ -133,7 +138,7 @@ class JsonlReader:
             raise ValueError("not a JSON object")
         values = []
         for key, kinds, what in (
-            (self.layout.time, (int, float), "a number"),
+            (self.layout.time, str, "a text") if self.layout.time_is_text else (self.layout.time, NUMBERS, "a number"),
             (self.layout.prompt, int, "a whole number"),
             (self.layout.output, int, "a whole number"),
         ):

@@ -17,7 +17,9 @@ import numpy as np
 from servestudy.errors import UserError
 from servestudy.progress import progress_meter
 from servestudy.traces import LFS_POINTER_START, azure, bailian, burstgpt, mooncake
+from servestudy.traces.column_map import parse_columns
 from servestudy.traces.formats import CsvFormat, JsonlFormat, Reader, all_checked, checked, shown
+from servestudy.traces.mapped import mapped_csv, mapped_jsonl
 
 FORMATS: dict[str, CsvFormat | JsonlFormat] = {
     "azure": azure.FORMAT,
@@ -25,6 +27,7 @@ FORMATS: dict[str, CsvFormat | JsonlFormat] = {
     "bailian": bailian.FORMAT,
     "mooncake": mooncake.FORMAT,
 }
+MAPPED = {"csv": mapped_csv, "jsonl": mapped_jsonl}
 BLOCK_BYTES = 4 << 20
 REPORTED_ROWS = 5
 
@@ -60,18 +63,18 @@ class Batch:
 class TraceFile:
     """One pass over a raw trace: iterate over its batches, then read the counts and the sha256.
 
-    `trace_format` is a key of FORMATS. A row is valid if it has a finite time and more than 0 prompt and
-    output tokens (rule of the published portability study). The rest is counted: rows with zero tokens, and
-    malformed rows. Rows stay in file order even where time goes backwards.
+    `trace_format` is a key of FORMATS, or one of MAPPED with the `columns` that it needs. A row is valid if it has a
+    finite time and more than 0 prompt and output tokens (rule of the published portability study). The rest is counted:
+    rows with zero tokens, and malformed rows. Rows stay in file order even where time goes backwards.
 
     Iterating raises UserError for a file that is missing, empty, a Git LFS pointer, without a needed column
     or without a valid row, and at the end if the share of malformed rows, or of times that go backwards,
     among the rows is above `max_bad_share`. Smaller shares are reported on stderr.
     """
 
-    def __init__(self, path: Path | str, trace_format: str, max_bad_share: float):
+    def __init__(self, path: Path | str, trace_format: str, max_bad_share: float, columns: str = ""):
         self.path = Path(path)
-        self.layout = FORMATS[trace_format]
+        self.layout = MAPPED[trace_format](parse_columns(columns)) if columns else FORMATS[trace_format]
         self.max_bad_share = max_bad_share
         self.valid_rows = self.zero_token_rows = self.malformed_rows = self.backward_times = 0
         self.first_malformed: list[MalformedRow] = []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from servestudy.errors import UserError
 from servestudy.schemas import load_schema, schema_problems, show, unknown
+from servestudy.traces.column_map import EXAMPLE, parse_columns
 
 PROJECT = Path(__file__).parents[3]
 SOURCES = "config/sources.tsv"
@@ -20,6 +21,7 @@ class Source:
     title: str
     dataset: str
     format: str
+    columns: str
     version: str
     file: str
     url: str | None
@@ -63,7 +65,7 @@ def load_sources(path: Path | str) -> dict[str, Source]:
             problems.append(f"{place}: found {len(cells)} tab-separated fields; allowed: {len(COLUMNS)}")
             continue
         row = dict(zip(COLUMNS, cells, strict=True))
-        found = schema_problems(place, row, schema)
+        found = schema_problems(place, row, schema) or _column_problems(place, row)
         if line_of.setdefault(row["id"], line) != line:
             found.append(f"{place}: id: found {show(row['id'])} as in line {line_of[row['id']]}; allowed: once")
         problems += found
@@ -95,6 +97,15 @@ def _read_lines(path: Path) -> list[tuple[int, list[str]]]:
             f"allowed, tab-separated: {' '.join(COLUMNS)}"
         )
     return lines[1:]
+
+
+def _column_problems(place: str, row: dict[str, str]) -> list[str]:
+    try:
+        if row["columns"]:
+            parse_columns(row["columns"])
+    except ValueError as error:
+        return [f"{place}: columns: found {show(row['columns'])}: {error}; allowed: as {EXAMPLE}"]
+    return []
 
 
 def _source(row: dict[str, str]) -> Source:

@@ -48,7 +48,7 @@ def freeze(
     """
     folder = Path(out_parquet).parent
     folder.mkdir(parents=True, exist_ok=True)
-    trace = TraceFile(trace_path, source.format, max_bad_share)
+    trace = TraceFile(trace_path, source.format, max_bad_share, source.columns)
     with _said_if_full(folder):
         with tempfile.TemporaryFile(dir=folder) as spool:
             _spool(trace, spool)
