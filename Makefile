@@ -2,12 +2,15 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := all
-.PHONY: all smoke real paper-run test lint format lock clean help setup
+.PHONY: all smoke real paper-run spotcheck test-spotcheck test lint format lock clean help setup
 
 CORES ?= all
 # The first that is there and new enough; another one: make PYTHON=/path/to/python3
 PYTHON ?= python3.11 python3.12 python3.13 python3.14 python3
 VENV := .venv
+LOCK := requirements.lock
+# A lock names every package, but for those that some builds of torch bring.
+PIP_OPTIONS := --no-deps
 SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES)
 PIP := $(VENV)/bin/python -m pip -qq --disable-pip-version-check --no-input
 
@@ -27,6 +30,20 @@ paper-run: setup ## the published study on its own traces, 1.4 GB to download
 	@echo "Run: the published study, config/paper.yaml; about 3 minutes on 2 cores after the download"
 	@$(SNAKEMAKE) --configfile config/paper.yaml
 
+DEVICE ?= cpu
+PRESET ?= $(if $(filter cpu,$(DEVICE)),tiny,7b)
+SPOTCHECK := $(MAKE) --no-print-directory VENV=.venv-spotcheck LOCK=requirements-spotcheck.lock PIP_OPTIONS=
+
+spotcheck: ## measure a real serving engine anew, in an environment of its own: make spotcheck DEVICE=cuda PRESET=7b
+	@$(SPOTCHECK) setup
+	@echo "Run: the spot-check on $(DEVICE), preset $(PRESET); about 7 minutes"
+	@.venv-spotcheck/bin/snakemake spotcheck --cores $(CORES) \
+	  --config spotcheck="{device: $(DEVICE), preset: $(PRESET), measure: true}"
+
+test-spotcheck: ## the tests of the spot-check that need torch and transformers
+	@$(SPOTCHECK) setup
+	@OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=0 .venv-spotcheck/bin/python -m pytest -q tests/test_spotcheck_*.py
+
 test: setup ## all tests, a smoke run of the workflow included
 	@echo "Tests; a few minutes"
 	@$(VENV)/bin/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder
@@ -44,7 +61,7 @@ format: setup ## apply the style
 	@$(VENV)/bin/snakefmt Snakefile workflow
 
 # What .venv was made of, and where. It is written last, so an interrupted set-up is redone.
-RECIPE = { echo "$(CURDIR)"; cat requirements.lock pyproject.toml; }
+RECIPE = { echo "$(CURDIR)"; cat $(LOCK) pyproject.toml; }
 
 setup: ## make .venv from requirements.lock, unless it is up to date
 	@set -euo pipefail; if $(RECIPE) | cmp -s - $(VENV)/recipe && $(VENV)/bin/python -c ""; then exit 0; fi; \
@@ -56,11 +73,11 @@ setup: ## make .venv from requirements.lock, unless it is up to date
 	  echo "No Python 3.11 or newer was found: install python3.11 with its venv module, or name one: make PYTHON=/path/to/python3" >&2; \
 	  exit 1; \
 	fi; \
-	echo "Set-up 1/3: empty environment .venv with $$("$$candidate" --version); some seconds"; \
+	echo "Set-up 1/3: empty environment $(VENV) with $$("$$candidate" --version); some seconds"; \
 	"$$candidate" -m venv --clear $(VENV); \
-	echo "Set-up 2/3: $$(grep -c == requirements.lock) packages of requirements.lock; about a minute, 1 GB on disk"; \
+	echo "Set-up 2/3: $$(grep -c == $(LOCK)) packages of $(LOCK); about a minute, 1 GB on disk"; \
 	trap 'echo "Set-up failed: is the package index within reach? make starts it over." >&2' ERR; \
-	$(PIP) install --no-deps --requirement requirements.lock; \
+	$(PIP) install $(PIP_OPTIONS) --requirement $(LOCK); \
 	echo "Set-up 3/3: servestudy itself; some seconds"; \
 	$(PIP) install --no-deps --editable .; \
 	$(RECIPE) > $(VENV)/recipe
@@ -68,6 +85,8 @@ setup: ## make .venv from requirements.lock, unless it is up to date
 lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-annotate --no-header \
 	  --upgrade --output-file requirements.lock
+	uv pip compile pyproject.toml --extra dev --extra spotcheck --universal --python-version 3.11 --no-annotate \
+	  --no-header --constraints requirements.lock --quiet | grep -vE '^(nvidia|cuda|triton)' > requirements-spotcheck.lock
 
 clean: ## remove what runs have made; keeps raw traces and .venv
 	rm -rf results figures tables

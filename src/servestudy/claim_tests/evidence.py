@@ -17,8 +17,15 @@ FIFO_CELLS = "cells of fifo"
 TIER_TABLES = {
     "tier_metrics": ("servestudy.tiers.metrics", "METRIC_SCHEMA"),
     "tier_speedups": ("servestudy.tiers.speedups", "SPEEDUP_SCHEMA"),
+    "tier_gains": ("servestudy.tiers.gains", "GAIN_SCHEMA"),
 }
 """Tables of the multi-tier study: where each one's schema stands."""
+SPOTCHECK_TABLES = {
+    "spotcheck_effects": ("servestudy.spotcheck.effects", "EFFECTS"),
+    "spotcheck_agreement": ("servestudy.spotcheck.effects", "AGREEMENT"),
+    "spotcheck_windows": ("servestudy.spotcheck.analyse", "WINDOWS"),
+}
+"""Tables of the measurement on a real engine, likewise."""
 
 Value = float | int | str
 
@@ -53,8 +60,9 @@ class Evidence:
 
     def table(self, name: str) -> pd.DataFrame:
         """All rows of a table; several files (one a source) in one. Raises UserError for a file of another kind."""
-        if name in TIER_TABLES:
-            module, schema_name = TIER_TABLES[name]
+        placed = TIER_TABLES | SPOTCHECK_TABLES
+        if name in placed:
+            module, schema_name = placed[name]
             schema = getattr(import_module(module), schema_name)
             return self._read(name, schema)
         analysis = (ANALYSES | VARIANT_ANALYSES | WORKLOAD_ANALYSES).get(name)

@@ -19,6 +19,7 @@ def add_commands(command: NewCommand) -> None:
     sub.add_argument("--windows", type=Path, required=True, help="CSV of spotcheck-windows")
     sub.add_argument("--device", choices=["cpu", "cuda"], required=True)
     sub.add_argument("--preset", choices=PRESETS, required=True, help="shape of the model")
+    sub.add_argument("--engine", choices=["transformers", "vllm"], default="transformers", help="default: %(default)s")
     sub.add_argument("--dtype", choices=["float32", "bfloat16"], help="default: that of the preset")
     sub.add_argument("--limit-s", type=load_factor, default=540.0, help="begin nothing later (default: %(default)s)")
     sub.add_argument("--repetitions", type=positive_number, default=1, help="of each cell (default: %(default)s)")
@@ -63,7 +64,15 @@ def measure(args: argparse.Namespace) -> None:
     from servestudy.spotcheck.start import run_measurement
 
     run_measurement(
-        args.windows, args.device, args.preset, args.traces, args.out, args.limit_s, args.repetitions, args.dtype
+        args.windows,
+        args.device,
+        args.preset,
+        args.traces,
+        args.out,
+        args.limit_s,
+        args.repetitions,
+        args.dtype,
+        args.engine,
     )
 
 

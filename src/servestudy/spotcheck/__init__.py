@@ -1,0 +1,1 @@
+"""The spot-check: two schedulers on a real serving engine, and the simulators against it."""
