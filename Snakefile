@@ -40,6 +40,8 @@ include: "workflow/rules/sensitivity.smk"
 include: "workflow/rules/statistics.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/spotcheck.smk"
+include: "workflow/rules/tier_jobs.smk"
+include: "workflow/rules/tiers.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
@@ -60,6 +62,7 @@ rule all:
         rules.claims.input,
         rules.audit.input,
         rules.spotcheck.input,
+        rules.tiers.input,
         rules.write_manifest.output,
     message:
         "The run is complete: {input}"

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
-NEEDED = ("Snakefile", "claims", "config", "workflow", "profiles", "src", "environment.yml")
+NEEDED = ("Snakefile", "claims", "config", "data/spotcheck", "workflow", "profiles", "src", "environment.yml")
 NOTHING = "Nothing to be done"
 
 

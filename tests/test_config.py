@@ -105,8 +105,8 @@ def test_all_problems_are_listed_at_once(root):
         ("sources: [burstgpt, bailan_qwen]", 'sources[1]: unknown name "bailan_qwen"; did you mean bailian_qwen?'),
         ("sources: [burstgpt, zzz]", 'sources[1]: unknown name "zzz"; allowed: burstgpt, azure_llm_2024,'),
         ("sources: [burstgpt, burstgpt]", 'sources: found "burstgpt" more than once; allowed: a list of two'),
-        ("models: [serving]", 'models[0]: found "serving"; allowed: published'),
-        ("models: []", "models: found []; allowed: a list of one or more of published"),
+        ("models: [honest]", 'models[0]: found "honest"; allowed: published or serving'),
+        ("models: []", "models: found []; allowed: a list of one or both of published and serving"),
         (
             "schedulers: [vllm_style_token_budget, fifo]",
             'schedulers: found ["vllm_style_token_budget", "fifo"]; allowed: two or more primary ones',

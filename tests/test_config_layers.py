@@ -25,7 +25,7 @@ def test_the_message_names_the_file_in_which_the_wrong_key_stands(root):
     assert problems_of(root, "run: mine\nwindows: {stage0: x}", models="published") == [
         "config/config.yaml: repetitions: found 0; allowed: a whole number, 1 or more",
         'mine.yaml: windows.stage0: found "x"; allowed: a whole number, 1 or more',
-        'command line (--config): models: found "published"; allowed: a list of one or more of published',
+        'command line (--config): models: found "published"; allowed: a list of one or both of published and serving',
     ]
 
 
@@ -108,5 +108,5 @@ def test_naming_the_default_config_changes_nothing(project):
 def test_a_config_can_stand_alone(root):
     layers = run_layers(["config/smoke.yaml"], root=root, with_base=False)
     assert [layer.place for layer in layers] == ["config/smoke.yaml"]
-    with pytest.raises(UserError, match=r"^config/smoke.yaml: sources: missing; allowed: a list of two"):
+    with pytest.raises(UserError, match=r"(?m)^config/smoke.yaml: sources: missing; allowed: a list of two"):
         check_run(layers, root)

@@ -15,14 +15,39 @@ MIXES = ["uniform", "gaussian_v2"]
 class Tables:
     """Evidence that is held in memory."""
 
-    def __init__(self, **tables: pd.DataFrame) -> None:
+    def __init__(self, model: str = "published", **tables: pd.DataFrame) -> None:
+        self.model = model
         self.tables = tables
 
     def table(self, name: str) -> pd.DataFrame:
         return self.tables[name]
 
 
-def speedups(by_k: dict[int, float], against_one: float = 1.1, **other) -> Tables:
+def gains(by_k: dict[int, tuple[float, float, float]], **other) -> pd.DataFrame:
+    """E2E P99 of ours over one tier on paired seeds: gain and ends of the interval by K."""
+    rows = [
+        {
+            "preset": "burst",
+            "system": "ours",
+            "variant": "streams=separate",
+            "tiers": k,
+            "mix": "uniform",
+            "requests": 10_000,
+            "load": "burst",
+            "kv_blocks": 128,
+            "reference": "one_tier",
+            "metric": "e2e_p99",
+            "gain": gain,
+            "low": low,
+            "high": high,
+        }
+        | other
+        for k, (gain, low, high) in by_k.items()
+    ]
+    return pd.DataFrame(rows)
+
+
+def speedups(by_k: dict[int, float], against_one: tuple[float, float, float] = (1.1, 1.05, 1.15), **other) -> Tables:
     """The same P99 speed-ups for two mixes and two volumes."""
     rows = [
         {
@@ -33,8 +58,10 @@ def speedups(by_k: dict[int, float], against_one: float = 1.1, **other) -> Table
             "mix": mix,
             "requests": requests,
             "seed": 42,
-            "reference": reference,
-            "e2e_p99_speedup": speedup if reference == "baseline" else against_one,
+            "load": "burst",
+            "kv_blocks": 128,
+            "reference": "baseline",
+            "e2e_p99_speedup": speedup,
             "ttft_mean_speedup": 2 * speedup,
             "cost_per_latency_gain": 1 - 1 / speedup,
         }
@@ -42,24 +69,25 @@ def speedups(by_k: dict[int, float], against_one: float = 1.1, **other) -> Table
         for k, speedup in by_k.items()
         for mix in MIXES
         for requests in (10_000, 15_000)
-        for reference in ("baseline", "one_tier")
     ]
-    return Tables(tier_speedups=pd.DataFrame(rows))
+    return Tables(tier_speedups=pd.DataFrame(rows), tier_gains=gains(dict.fromkeys(by_k, against_one)))
 
 
-def test_best_k_needs_the_peak_and_a_clear_gain_over_one_tier():
+def test_best_k_needs_the_peak_and_an_interval_above_one_tier():
     peak = {1: 3.0, 2: 2.5, 4: 3.1, 5: 2.9}
     found = tiers.tier_best_k(speedups(peak), mixes=MIXES, best=4)
     assert (found.values, found.holds) == ({"uniform": 4, "gaussian_v2": 4}, True)
-    assert found.note.startswith("K = 4 over one tier on the same requests: gaussian_v2 1.100")
+    assert found.note.startswith("over one tier on the same requests: K = 4 uniform 1.100 [1.050, 1.150]")
     assert found.note.endswith("best of 1 to 5: uniform 4, gaussian_v2 4; best of 2 to 5: uniform 4, gaussian_v2 4")
-    assert tiers.tier_best_k(speedups(peak, against_one=1.04), mixes=MIXES, best=4).holds is False
+    assert tiers.tier_best_k(speedups(peak, against_one=(1.04, 0.99, 1.09)), mixes=MIXES, best=4).holds is False
     assert tiers.tier_best_k(speedups(peak), mixes=MIXES, best=5).holds is False
+    single = speedups(peak, against_one=(1.1, float("nan"), float("nan")))
+    assert tiers.tier_best_k(single, mixes=MIXES, best=4).holds is None
 
 
-def test_plateau_is_the_smallest_k_that_no_larger_one_clearly_beats():
-    assert tiers.tier_plateau(speedups({1: 2.0, 2: 2.5, 4: 3.0, 5: 3.1}), mixes=MIXES).values == {"plateau_k": 4}
-    flat = tiers.tier_plateau(speedups({1: 3.0, 2: 2.5, 4: 3.1}), mixes=MIXES)
+def test_plateau_is_the_best_k_of_the_mean():
+    assert tiers.tier_plateau(speedups({1: 2.0, 2: 2.5, 4: 3.1, 5: 3.0}), mixes=MIXES).values == {"plateau_k": 4}
+    flat = tiers.tier_plateau(speedups({1: 3.0, 2: 2.5, 4: 2.9}), mixes=MIXES)
     assert (flat.values, flat.holds) == ({"plateau_k": 1}, False)
 
 
@@ -67,7 +95,7 @@ def test_ranges_are_of_the_cells_asked_for():
     table = speedups({1: 2.0, 4: 2.5})
     speedup = tiers.tier_speedup_range(table, metric="e2e_p99", mixes=MIXES)
     assert (speedup.values, speedup.holds) == ({"min": 2.0, "max": 2.5}, True)
-    assert speedup.note == "8 of 8 cells clearly beat one tier in E2E P99"
+    assert "K = 4 uniform 1.100 [1.050, 1.150]" in speedup.note
     cost = tiers.tier_speedup_range(table, metric="cost_per_latency_gain", mixes=MIXES, requests=10_000)
     assert cost.values == pytest.approx({"min": 50.0, "max": 60.0})
     assert tiers.tier_speedup_range(speedups({1: 0.9, 4: 2.0}), metric="e2e_p99", mixes=MIXES).holds is False
@@ -90,6 +118,8 @@ def metrics(system: str, by_k: dict[int, float], preset: str, tier: int) -> pd.D
             "requests": 800,
             "seed": 42,
             "tier": tier,
+            "load": "burst",
+            "kv_blocks": 128,
             "e2e_p99_s": list(by_k.values()),
         }
     )
@@ -97,11 +127,12 @@ def metrics(system: str, by_k: dict[int, float], preset: str, tier: int) -> pd.D
 
 def test_stability_over_k():
     table = Tables(tier_metrics=metrics("ours", {1: 1.0, 4: 1.04, 10: 1.02}, "fixed", -1))
-    found = tiers.tier_stable_over_k(table, metric="e2e_p99")
+    found = tiers.tier_stable_over_k(table, metric="e2e_p99", most=1.04)
     assert (found.values, found.holds) == ({"largest_over_smallest": 1.04}, True)
+    assert tiers.tier_stable_over_k(table, metric="e2e_p99", most=1.03).holds is False
     one = Tables(tier_metrics=metrics("ours", {4: 1.0}, "fixed", -1))
     with pytest.raises(UndefinedError, match="fewer than two K"):
-        tiers.tier_stable_over_k(one, metric="e2e_p99")
+        tiers.tier_stable_over_k(one, metric="e2e_p99", most=1.04)
 
 
 def test_high_priority_compares_tier_zero_of_the_same_cells():
@@ -109,14 +140,23 @@ def test_high_priority_compares_tier_zero_of_the_same_cells():
     ours = metrics("ours", {1: 1.0, 2: 4.0, 4: 3.0, 5: 2.9}, "burst", 0)
     found = tiers.tier_high_priority(Tables(tier_metrics=pd.concat([theirs, ours])), mixes=MIXES)
     assert found.values == {"max": pytest.approx(6 / 2.9)}
-    assert found.holds is True
+    assert found.holds is False  # K = 5 is better than K = 4
     with pytest.raises(UndefinedError, match="tier 0 under both systems"):
         tiers.tier_high_priority(Tables(tier_metrics=ours), mixes=MIXES)
 
 
-def test_a_claim_without_rates_is_not_evaluated():
+def test_load_dependence_is_evaluated_on_the_serving_engine_only():
     with pytest.raises(NotEvaluatedError, match="states no pair of request rates"):
-        tiers.tier_needs_rates(Tables())
+        tiers.tier_load_dependence(Tables(), mixes=MIXES)
+    made = [
+        gains({4: (gain, gain, gain)}, preset="serving", variant="published", load=load, kv_blocks=7424)
+        for load, gain in (("0.7", 1.1), ("1.1", 1.6))
+    ]
+    table = pd.concat(made).assign(reference="baseline")
+    found = tiers.tier_load_dependence(Tables("serving", tier_gains=table), mixes=MIXES)
+    assert (found.values, found.holds) == ({"gain": "grows towards saturation"}, False)
+    with pytest.raises(UndefinedError, match="not both run"):
+        tiers.tier_load_dependence(Tables("serving", tier_gains=table[:1]), mixes=MIXES)
 
 
 def test_reported_values_are_those_of_the_study(project, shared):
@@ -132,16 +172,14 @@ def test_reported_values_are_those_of_the_study(project, shared):
 
 
 def test_claims_of_a_small_run_are_evaluated_from_its_tables(project, tmp_path):
-    folder = tmp_path / "tiers/published"
-    small = ["--tiers", "1", "2", "--mixes", "uniform", "--requests", "150"]
-    files = [folder / f"metrics/{system}.parquet" for system in ("infaas_vllm", "ours", "ours_one_tier")]
-    for path in files:
-        assert main(["tiers", "--system", path.stem, *small, "--out", str(path)]) == 0
-    out = folder / "speedups.parquet"
-    assert main(["tiers-speedups", "--metrics", *map(str, files), "--out", str(out)]) == 0
+    folder = tmp_path / "published"
+    small = ["--tiers", "1", "2", "--mixes", "uniform", "--requests", "150", "--out", str(folder / "cells.parquet")]
+    assert main(["tiers", "--systems", "infaas_vllm", "ours", "ours_one_tier", *small]) == 0
+    out = [f"--{name}={folder / name}.parquet" for name in ("metrics", "speedups", "gains")]
+    assert main(["tiers-analyse", "--cells", str(folder / "cells.parquet"), *out]) == 0
     models = {"published": tables_of_run(tmp_path, "published")}
     table = write_claims(project / "claims/tiers.yaml", models, "none", tmp_path / "claims.csv").set_index("claim")
     assert table.loc["tiers.e2e_p99_speedup", "reproduced"].startswith("min = ")
     assert table.loc["tiers.load_dependence", "verdict"] == NOT_EVALUATED
     assert table.loc["tiers.decode_stable", "reproduced"] == "undefined"  # the other workload was not run
-    assert "K = 4 was not run" in table.loc["tiers.best_k", "note"]
+    assert "K = 4 was not run with several seeds" in table.loc["tiers.best_k", "note"]

@@ -12,8 +12,10 @@ from servestudy.errors import UserError
 from servestudy.tiers.lengths import FixedLengths, ZipfLengths
 from servestudy.tiers.outcome import Outcome, simulate
 from servestudy.tiers.settings import Rules, with_settings
-from servestudy.tiers.systems import SYSTEMS
+from servestudy.tiers.systems import SYSTEMS as ALL_SYSTEMS
 from servestudy.tiers.workload import Requests, Workload, draw
+
+SYSTEMS = {name: entry for name, entry in ALL_SYSTEMS.items() if not entry.serving_only}
 
 A100 = time_model("llama_2_7b_a100")
 BURST = Workload(ZipfLengths(), requests_per_s=1250.0, requests=300)
@@ -242,7 +244,7 @@ def test_requests_that_can_never_run_are_told():
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("kv=1", "unknown name 'kv'; allowed: replicas, total_blocks"),
+        ("kv=1", "unknown name 'kv'; allowed: engine, replicas, total_blocks"),
         ("batch_cap=yes", "found 'yes'; allowed: true, false"),
         ("replicas=two", "found 'two'; allowed: a number"),
         ("replicas=0", "replicas is 0; allowed: 1 or more"),

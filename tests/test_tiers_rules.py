@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 
 import pytest
 
@@ -42,7 +41,7 @@ class Seen:
     in_flight: int = 0
     waiting: int = 0
     depth: int = 0
-    completed: list = field(default_factory=list)
+    latencies: list[float] = field(default_factory=list)
 
     def head_of_line_blocks(self) -> int:
         return self.head
@@ -61,6 +60,9 @@ class Seen:
 
     def outstanding(self) -> int:
         return self.depth
+
+    def served_s(self, first: int) -> list[float]:
+        return self.latencies[first:]
 
     def next_iteration_alone_s(self, request) -> float:
         return 0.04
@@ -123,24 +125,20 @@ def test_least_outstanding_counts_queued_requests_only():
     assert LeastOutstanding(replicas).choose(request()).index == 1
 
 
-def completion(latency_s: float) -> SimpleNamespace:
-    return SimpleNamespace(first_scheduled_s=1.0, completion_s=1.0 + latency_s)
-
-
 def test_infaas_takes_the_shallowest_healthy_replica():
     replicas = [Seen(index=0, depth=3), Seen(index=1, depth=9)]
     infaas = Infaas(replicas, tiers=4)
     assert infaas.choose(request()).index == 0
-    replicas[0].completed.append(completion(1.4))  # above 1.3 s with three outstanding: overloaded
+    replicas[0].latencies.append(1.4)  # above 1.3 s with three outstanding: overloaded
     assert infaas.choose(request()).index == 1
-    replicas[1].completed.append(completion(2.0))  # all overloaded: cost decides again
+    replicas[1].latencies.append(2.0)  # all overloaded: cost decides again
     assert infaas.choose(request()).index == 0
 
 
 def test_infaas_recovers_after_three_calls_if_the_depth_allows():
     replicas = [Seen(index=0, depth=3), Seen(index=1, depth=9)]
     infaas = Infaas(replicas, tiers=1)
-    replicas[0].completed.append(completion(1.4))
+    replicas[0].latencies.append(1.4)
     chosen = [infaas.choose(request()).index]
     replicas[0].depth = 2
     chosen += [infaas.choose(request()).index for _ in range(3)]
@@ -150,6 +148,6 @@ def test_infaas_recovers_after_three_calls_if_the_depth_allows():
 def test_infaas_mean_weighs_the_newest_latency_with_six_tenths():
     (replica,) = replicas = [Seen(depth=1)]
     infaas = Infaas(replicas, tiers=1)
-    replica.completed += [completion(1.0), completion(2.0)]
+    replica.latencies += [1.0, 2.0]
     infaas.choose(request())
     assert infaas.health[0].mean_ms == pytest.approx(0.6 * 2000 + 0.4 * 1000)

@@ -9,12 +9,18 @@ import pytest
 from servestudy.cli import main
 from servestudy.errors import UserError
 from servestudy.tables import read_table, write_frame
+from servestudy.tiers.gains import GAIN_SCHEMA, gains
 from servestudy.tiers.metrics import ALL_TIERS, METRIC_SCHEMA, metric_rows
 from servestudy.tiers.outcome import Outcome
 from servestudy.tiers.settings import OURS_ONLY, PRESETS, Rules
 from servestudy.tiers.speedups import SPEEDUP_SCHEMA, speedups
-from servestudy.tiers.study import cells, variant_name
+from servestudy.tiers.study import Design, variant_name
 from servestudy.tiers.workload import draw
+
+
+def cells(preset, name, tiers, mixes, requests, seeds, settings=()):
+    _, found = Design(preset, tiers, mixes, requests, seeds, [settings]).cells_of(name)
+    return found
 
 
 def outcome_of(arrival_s, first_token_s, completion_s, tier) -> Outcome:
@@ -141,25 +147,46 @@ def test_blind_systems_are_simulated_once_and_split_by_the_tiers_of_each_cell():
 
 def test_commands_write_the_same_bytes_twice_and_speedups_from_them(tmp_path):
     files = []
-    for system in ("infaas_vllm", "ours"):
-        for copy in ("a", "b"):
-            files.append(tmp_path / f"{system}_{copy}.parquet")
-            arguments = ["--tiers", "1", "2", "--mixes", "uniform", "--requests", "150", "--out", str(files[-1])]
-            assert main(["tiers", "--system", system, *arguments]) == 0
-        assert files[-1].read_bytes() == files[-2].read_bytes()
-    out = tmp_path / "speedups.parquet"
-    assert main(["tiers-speedups", "--metrics", str(files[0]), str(files[2]), "--out", str(out)]) == 0
-    table = read_table(out, SPEEDUP_SCHEMA).to_pandas()
+    for copy in ("a", "b"):
+        files.append(tmp_path / f"{copy}.parquet")
+        arguments = ["--tiers", "1", "2", "--mixes", "uniform", "--requests", "150", "--out", str(files[-1])]
+        assert main(["tiers", "--systems", "infaas_vllm", "ours", *arguments]) == 0
+    assert files[0].read_bytes() == files[1].read_bytes()
+    out = [f"--{name}={tmp_path / name}" for name in ("metrics", "speedups", "gains")]
+    assert main(["tiers-analyse", "--cells", str(files[0]), *out]) == 0
+    table = read_table(tmp_path / "speedups", SPEEDUP_SCHEMA).to_pandas()
     assert table["reference"].tolist() == ["baseline", "k1", "baseline", "k1"]
+    seeds = read_table(tmp_path / "gains", GAIN_SCHEMA).to_pandas()
+    assert set(seeds["seeds"]) == {1}
+    assert seeds["low"].isna().all()
+
+
+def test_intervals_are_over_paired_seeds():
+    rows = speedups(
+        pd.DataFrame(
+            [
+                row
+                for system in ("infaas_vllm", "ours", "ours_one_tier")
+                for cell in cells("burst", system, [2], ["uniform"], [150], [1, 2, 3], ["streams=separate"])
+                for row in cell
+            ],
+            columns=METRIC_SCHEMA.names,
+        )
+    )
+    found = gains(rows).set_index(["system", "reference", "metric"]).loc[("ours", "one_tier", "e2e_p99")]
+    ratios = np.log(rows[(rows["system"] == "ours") & (rows["reference"] == "one_tier")]["e2e_p99_speedup"])
+    half = 4.302653 * ratios.std(ddof=1) / np.sqrt(3)
+    assert (found["seeds"], found["gain"]) == (3, pytest.approx(np.exp(ratios.mean())))
+    assert np.log([found["low"], found["high"]]) == pytest.approx([ratios.mean() - half, ratios.mean() + half])
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--system", "llumnix"], "unknown system 'llumnix'; allowed: infaas_vllm"),
-        (["--system", "ours", "--preset", "flood"], "unknown preset 'flood'; allowed: burst, fixed"),
-        (["--system", "ours", "--mixes", "normal"], "unknown tier mix 'normal'; allowed: uniform"),
-        (["--system", "ours", "--set", "cap=1"], "unknown name 'cap'; allowed: replicas"),
+        (["--systems", "llumnix"], "unknown system 'llumnix'; allowed: infaas_vllm"),
+        (["--systems", "ours", "--preset", "flood"], "unknown preset 'flood'; allowed: burst, serving, fixed"),
+        (["--systems", "ours", "--mixes", "normal"], "unknown tier mix 'normal'; allowed: uniform"),
+        (["--systems", "ours", "--set", "cap=1"], "unknown name 'cap'; allowed: engine, replicas"),
     ],
 )
 def test_what_a_user_gets_wrong_is_told_and_nothing_is_written(arguments, message, tmp_path, capsys):
@@ -172,7 +199,8 @@ def test_what_a_user_gets_wrong_is_told_and_nothing_is_written(arguments, messag
 def test_a_table_of_another_kind_is_told(tmp_path, capsys, metrics):
     other = tmp_path / "speedups.parquet"
     write_frame(speedups(metrics), SPEEDUP_SCHEMA, other)
-    assert main(["tiers-speedups", "--metrics", str(other), "--out", str(tmp_path / "out.parquet")]) == 1
+    out = [f"--{name}={tmp_path / name}" for name in ("metrics", "speedups", "gains")]
+    assert main(["tiers-analyse", "--cells", str(other), *out]) == 1
     assert "its columns are" in capsys.readouterr().err
 
 

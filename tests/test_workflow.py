@@ -14,6 +14,7 @@ import pytest
 from project_copy import NOTHING, SNAKEMAKE, copy_of, environment, planned, snakemake
 
 from servestudy.plotting.registry import FIGURES
+from servestudy.spotcheck.registry import FIGURES as SPOTCHECK_FIGURES
 from servestudy.statistics.registry import ANALYSES, VARIANT_ANALYSES
 from servestudy.tabulation.registry import TABLES, WINDOW_INDEX
 
@@ -139,6 +140,9 @@ DOWNSTREAM_OF_CELLS = {
     "analyse_cells": len(ANALYSES),
     "analyse_variants": len(VARIANT_ANALYSES),
     "draw_figure": len([figure for figure in FIGURES.values() if ANALYSES.keys() & figure.reads.keys()]),
+    "analyse_spotcheck": 1,
+    "draw_spotcheck_figure": len(SPOTCHECK_FIGURES),
+    "write_spotcheck_tables": 1,
     "evaluate_claims": 1,
     "write_table": len([table for table in TABLES.values() if WINDOW_INDEX not in table.reads]),
     "write_manifest": 1,

@@ -14,11 +14,6 @@ ABLATIONS = {
 ABLATIONS = {switch: arms for switch, arms in ABLATIONS.items() if arms}
 
 
-def ablated_schedulers(switch):
-    """The run's schedulers whose cells a switch can change."""
-    return affected_schedulers(SWITCHES[switch], schedulers_of("published"))
-
-
 rule simulate_ablation:
     input:
         windows="<results>/windows/{source}.parquet",

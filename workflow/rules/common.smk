@@ -25,13 +25,19 @@ from servestudy.config import (
 from servestudy.errors import UserError
 from servestudy.model_names import models_read
 from servestudy.run_lock import claim_run, runs_jobs
-from servestudy.plotting.registry import AUDIT_FIGURES, FIGURES
+from servestudy.plotting.registry import AUDIT_FIGURES, FIGURES, TIER_FIGURES
 from servestudy.statistics.registry import (
     ANALYSES,
     VARIANT_ANALYSES,
     WORKLOAD_ANALYSES,
 )
-from servestudy.tabulation.registry import AUDIT_TABLES, CLAIMS, TABLES, WINDOW_INDEX
+from servestudy.tabulation.registry import (
+    AUDIT_TABLES,
+    CLAIMS,
+    TABLES,
+    TIER_TABLES,
+    WINDOW_INDEX,
+)
 from servestudy.spotcheck.registry import (
     ANALYSES as SPOTCHECK_ANALYSES,
     FIGURES as SPOTCHECK_FIGURES,
@@ -135,6 +141,11 @@ def model_rules(model):
     return RULES if model == "published" else ""
 
 
+def ablated_schedulers(switch):
+    """The run's schedulers whose cells a switch can change."""
+    return affected_schedulers(SWITCHES[switch], schedulers_of("published"))
+
+
 def audit_tables(item):
     """The tables that a figure or a table of the audit reads, by name; unless it is named, of the published model."""
     folder = "<results>/statistics/"
@@ -142,7 +153,7 @@ def audit_tables(item):
         name: (
             "<results>/claims.csv"
             if name == CLAIMS
-            else f"{folder}{name if '/' in name else f'published/{name}'}.parquet"
+            else f"{folder}{name if os.path.dirname(name) else f'published/{name}'}.parquet"
         )
         for name in item.reads
     }
@@ -174,7 +185,8 @@ def package_file(name):
 def registered(source):
     """What decides which windows are cut from a source; a changed title or address reruns nothing."""
     row = REGISTRY[source]
-    return [row.format, row.sha256, row.rows, row.skip_rows, row.sampling_seed]
+    layout = f"{row.format} {row.columns}".rstrip()
+    return [layout, row.sha256, row.rows, row.skip_rows, row.sampling_seed]
 
 
 def analysis_table(name):

@@ -24,6 +24,8 @@ rule write_manifest:
         tables=rules.tables.input,
         claims=rules.claims.input,
         audit=rules.audit.input,
+        tiers=rules.tiers.input,
+        spotcheck=[rules.analyse_spotcheck.output, rules.spotcheck.input],
         code=code("servestudy.manifest"),
     output:
         manifest="<results>/manifest.json",
@@ -37,4 +39,4 @@ rule write_manifest:
     shell:
         "servestudy manifest --out {output.manifest} {input.windows} {input.longer} {input.index} {input.calibration}"
         " {input.cells} {input.variants} {input.statistics} {input.figures} {input.tables}"
-        " {input.claims} {input.audit} > {log} 2>&1"
+        " {input.claims} {input.audit} {input.tiers} {input.spotcheck} > {log} 2>&1"

@@ -188,7 +188,41 @@ AUDIT_FIGURES = {
         ),
     ),
 }
-ALL_FIGURES = FIGURES | AUDIT_FIGURES
+_GAIN = ("preset", "system", "variant", "tiers", "mix", "requests", "load", "kv_blocks", "reference", "metric", "gain")
+_CELL = ("preset", "system", "variant", "tiers", "mix", "requests", "load", "kv_blocks", "seed", "tier")
+TIER_FIGURES = {
+    "speedup_by_k": Figure(
+        "servestudy.plotting.tiers_speedup",
+        "E2E speed-up over INFaaS + vLLM by number of tiers, with intervals",
+        {f"{model}_tier_gains": (*_GAIN, "low", "high") for model in ("published", "serving")},
+    ),
+    "gain_of_tiers": Figure(
+        "servestudy.plotting.tiers_gain",
+        "K tiers against the same requests treated as one tier, with intervals",
+        {f"{model}_tier_gains": (*_GAIN, "low", "high") for model in ("published", "serving")},
+    ),
+    "ablation": Figure(
+        "servestudy.plotting.tiers_ablation",
+        "what is left of the speed-up when one rule of the published variant is switched",
+        {"published_tier_gains": (*_GAIN, "low", "high")},
+    ),
+    "ttft_against_tbt": Figure(
+        "servestudy.plotting.tiers_trade",
+        "time to first token bought with time between tokens",
+        {f"{model}_tier_gains": (*_GAIN, "low", "high") for model in ("published", "serving")},
+    ),
+    "per_tier": Figure(
+        "servestudy.plotting.tiers_each",
+        "time to first token and SLO attainment of each tier",
+        {"serving_tier_metrics": (*_CELL, "ttft_p99_s", "slo_attainment", "longest_wait_s")},
+    ),
+    "censoring": Figure(
+        "servestudy.plotting.tiers_censoring",
+        "what the 60 s limit hides: requests completed, and P99 with and without it",
+        {"published_tier_metrics": (*_CELL, "of_tier", "completed", "e2e_p99_s")},
+    ),
+}
+ALL_FIGURES = FIGURES | AUDIT_FIGURES | TIER_FIGURES
 
 
 def draw_figure(name: str, files: dict[str, Path], title: str, model: str, out: list[Path]) -> None:

@@ -298,6 +298,11 @@ _TIER_CELLS = (
     *("moves_aborted", "end_s", "gpu_busy_s", "gpu_paid_s", "usd", "drained_replica_s"),
 )
 TIER_TABLES = {
+    "claims_of_tiers": Table(
+        "servestudy.tabulation.claims",
+        "the claims of the tiers study: reported, as published, on the serving engine, verdicts",
+        TABLES["claims"].reads,
+    ),
     "reported": Table(
         "servestudy.tabulation.tiers_reported",
         "the study's result files by scheduler and K beside this run, with what explains a difference",

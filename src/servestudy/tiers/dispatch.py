@@ -6,6 +6,7 @@ the OSDI'24 Llumnix artifact for INFaaS++.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -38,24 +39,48 @@ class RoundRobin:
 
 
 class LeastOutstanding:
-    """Fewest *queued* requests, as in the study's simulator: running ones do not count."""
+    """Fewest *queued* requests, as in the study's simulator: running ones do not count, unless `running` is set."""
 
-    def __init__(self, replicas: Sequence[TierReplica]) -> None:
+    def __init__(self, replicas: Sequence[TierReplica], running: bool = False) -> None:
         self.replicas = replicas
+        self.running = running
 
     def choose(self, request: TierRequest) -> TierReplica:
-        return min(open_replicas(self.replicas), key=lambda replica: replica.waiting_requests())
+        candidates = open_replicas(self.replicas)
+        if self.running:
+            return min(candidates, key=lambda replica: replica.outstanding())
+        return min(candidates, key=lambda replica: replica.waiting_requests())
 
 
 class Freest:
-    """Highest freeness, headroom of all tiers included, whatever the request's own tier."""
+    """Highest freeness, headroom of all tiers included, whatever the request's own tier.
 
-    def __init__(self, replicas: Sequence[TierReplica], headroom: list[float]) -> None:
+    `stale`: the replicas whose freeness has changed since the last choice, if they say so; None: any may have.
+    """
+
+    def __init__(
+        self,
+        replicas: Sequence[TierReplica],
+        headroom: list[float],
+        per_request: bool = True,
+        stale: set[TierReplica] | None = None,
+    ) -> None:
         self.replicas = replicas
         self.headroom = headroom
+        self.per_request = per_request
+        self._stale = stale
+        self._free = [0.0] * len(replicas)
 
     def choose(self, request: TierRequest) -> TierReplica:
-        return max(open_replicas(self.replicas), key=lambda replica: freeness(replica, self.headroom))
+        free = self._free
+        for replica in self.replicas if self._stale is None else self._stale:
+            free[replica.index] = -math.inf if replica.draining else freeness(replica, self.headroom, self.per_request)
+        if self._stale is not None:
+            self._stale.clear()
+        most = max(free)
+        if most == -math.inf:  # all drain
+            return max(self.replicas, key=lambda replica: freeness(replica, self.headroom, self.per_request))
+        return self.replicas[free.index(most)]
 
 
 class OsdiLoad:
@@ -94,11 +119,15 @@ class Infaas:
 
     A replica's health follows the latency of its completions, queueing excluded. Tiers scale the cost of all replicas
     alike. Nothing here makes a replica inactive, so that state is left out.
+
+    `tiers_mattered`: whether a choice was ever made among replicas with a penalty. Until then all candidates cost
+    scale x (outstanding + service time), whose order does not depend on the scale, so tiers are mere labels.
     """
 
     def __init__(self, replicas: Sequence[TierReplica], tiers: int) -> None:
         self.replicas = replicas
         self.tiers = tiers
+        self.tiers_mattered = False
         self.health = [_Health() for _ in replicas]
 
     def choose(self, request: TierRequest) -> TierReplica:
@@ -106,6 +135,7 @@ class Infaas:
             self._recover(replica, health)
             self._notice(replica, health)
         active = [replica for replica in self.replicas if self.health[replica.index].state == ACTIVE]
+        self.tiers_mattered |= not active
         return min(active or self.replicas, key=lambda replica: self._cost(replica, request))
 
     def _cost(self, replica: TierReplica, request: TierRequest) -> float:
@@ -127,8 +157,8 @@ class Infaas:
 
     def _notice(self, replica: TierReplica, health: _Health) -> None:
         """Update the health by each completion since the last call."""
-        for request in replica.completed[health.noticed :]:
-            latency_ms = 1000 * (request.completion_s - request.first_scheduled_s)
+        for served_s in replica.served_s(health.noticed):
+            latency_ms = 1000 * served_s
             old_ms = latency_ms if health.mean_ms is None else health.mean_ms
             health.mean_ms = INFAAS_NEW_SHARE * latency_ms + (1 - INFAAS_NEW_SHARE) * old_ms
             depth = replica.outstanding()
@@ -139,4 +169,4 @@ class Infaas:
             else:
                 health.state = ACTIVE
             health.cooldown_calls = INFAAS_COOLDOWN_CALLS[health.state]
-        health.noticed = len(replica.completed)
+            health.noticed += 1

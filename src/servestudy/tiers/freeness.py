@@ -62,10 +62,11 @@ def headroom_blocks(
     return [int(block) for block in blocks] if whole_blocks else blocks
 
 
-def freeness(replica: ReplicaView, headroom: list[float] | None) -> float:
+def freeness(replica: ReplicaView, headroom: list[float] | None, per_request: bool = True) -> float:
     """(M - virtual usage) / requests in flight; may be negative. `headroom` None: freeness for normal priority.
 
     A tier's whole headroom counts once if the replica has any request of that tier. Of the queue only the head counts.
+    `per_request` off: not divided, as in an older revision of the study.
     """
     usage = replica.used_blocks + replica.head_of_line_blocks()
     if headroom is not None:
@@ -74,7 +75,8 @@ def freeness(replica: ReplicaView, headroom: list[float] | None) -> float:
                 usage += blocks
     if replica.draining:
         usage += DRAIN_USAGE * replica.total_blocks
-    return (replica.total_blocks - usage) / max(1, replica.batch_size())
+    free = replica.total_blocks - usage
+    return free / max(1, replica.batch_size()) if per_request else free
 
 
 def osdi_load(replica: ReplicaView, high_priority: bool = False, priorities: bool = False) -> float:
@@ -90,5 +92,20 @@ def osdi_load(replica: ReplicaView, high_priority: bool = False, priorities: boo
     available = replica.total_blocks - replica.used_blocks - replica.watermark_blocks
     reserved = 0.0
     if priorities and high_priority != (replica.requests_of_tier[0] > 0):
+        reserved = replica.total_blocks - OSDI_PRIORITY_TOKENS / replica.block_tokens
+    return -(available - replica.waiting_blocks() - reserved) / requests
+
+
+def osdi_migration_load(replica: ReplicaView) -> float:
+    """Migration load of the OSDI'24 artifact with defragmentation: lower is freer, -inf where nothing runs or waits.
+
+    An instance with any high-priority request counts as if only 1,600 tokens could be used there.
+    """
+    requests = replica.running_requests() + (replica.waiting_requests() > 0)
+    if not requests:
+        return -math.inf
+    available = replica.total_blocks - replica.used_blocks - replica.watermark_blocks
+    reserved = 0.0
+    if replica.requests_of_tier[0]:
         reserved = replica.total_blocks - OSDI_PRIORITY_TOKENS / replica.block_tokens
     return -(available - replica.waiting_blocks() - reserved) / requests

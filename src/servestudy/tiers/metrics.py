@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from servestudy.tables import column
 from servestudy.tiers.outcome import Outcome
+from servestudy.tiers.slo import jain, targets
 
 ALL_TIERS = -1
 USD_PER_GPU_HOUR = 3.0  # A100, as the study prices it
@@ -25,13 +26,21 @@ LATENCIES = {
 }
 
 KEYS = [
-    column("preset", pa.string(), "workload: burst (latency sweep) or fixed (comparison scripts)"),
+    column(
+        "preset",
+        pa.string(),
+        "workload: burst (latency sweep), fixed (comparison scripts), serving (lengths of the sweep), or a trace",
+    ),
     column("system", pa.string(), "name of the system"),
-    column("variant", pa.string(), "published, or the settings that differ and that the system reads"),
+    column(
+        "variant", pa.string(), "published: the preset's rules; or the settings that differ and that the system reads"
+    ),
     column("tiers", pa.int32(), "number of tiers K"),
     column("mix", pa.string(), "tier mix"),
     column("requests", pa.int64(), "requests that arrive"),
     column("seed", pa.int64(), "seed of arrivals, lengths and tiers"),
+    column("load", pa.string(), "burst: the preset's own rate; else the share of the measured capacity that arrives"),
+    column("kv_blocks", pa.int64(), "KV blocks of a replica"),
 ]
 METRIC_SCHEMA = pa.schema(
     [
@@ -44,11 +53,23 @@ METRIC_SCHEMA = pa.schema(
             for name, meaning in LATENCIES.items()
             for statistic in STATISTICS
         ),
+        column("slo_ttft_s", pa.float64(), "target of the time to first token [s] of the tier; NaN: of several"),
+        column("slo_tbt_s", pa.float64(), "target of the time between tokens [s] of the tier; NaN: of several"),
+        column("slo_attainment", pa.float64(), "share of requests that met both targets of their tier, of all"),
+        column("least_attainment", pa.float64(), "smallest slo_attainment over tiers (max-min fairness); NaN: a tier"),
+        column("jain_of_tiers", pa.float64(), "Jain's index of slo_attainment over tiers; NaN: a tier, or all 0"),
+        column("jain_of_requests", pa.float64(), "Jain's index of output tokens / e2e over completed requests"),
         column("longest_wait_s", pa.float64(), "longest time to first token; a request without one waits to the end"),
         column("restarts", pa.int64(), "preemptions by recomputation"),
         column("migrations", pa.int64(), "moves between replicas"),
-        column("interrupted_share", pa.float64(), "share of completed requests with a gap between iterations"),
-        column("interruption_loss", pa.float64(), "mean over completed requests of such gaps over e2e"),
+        column(
+            "interrupted_share",
+            pa.float64(),
+            "share of completed requests with a gap between iterations; NaN: not counted",
+        ),
+        column(
+            "interruption_loss", pa.float64(), "mean over completed requests of such gaps over e2e; NaN: not counted"
+        ),
         column("end_s", pa.float64(), "time of the last event"),
         column("gpu_busy_s", pa.float64(), "seconds that replicas computed, summed over replicas"),
         column("gpu_paid_s", pa.float64(), "replicas x end_s: nothing is billed less, drained or not"),
@@ -77,19 +98,31 @@ def metric_rows(outcome: Outcome, tiers: int) -> Iterator[dict[str, float | int]
     gap_s = (outcome.completion_s - outcome.first_scheduled_s) - outcome.busy_s
     waited_s = np.where(np.isnan(outcome.first_token_s), outcome.end_s, outcome.first_token_s) - outcome.arrival_s
     paid_s = outcome.replicas * outcome.end_s
+    limits = targets(tiers)
+    met = (measured["ttft"] <= limits[outcome.tier, 0]) & (measured["tbt"] <= limits[outcome.tier, 1])
+    met &= outcome.completed
+    of_tiers = np.array([met[outcome.tier == tier].mean() for tier in range(tiers) if (outcome.tier == tier).any()])
+    rate = outcome.output_tokens[outcome.completed] / measured["e2e"][outcome.completed]
     for tier in (ALL_TIERS, *range(tiers)):
         mine = np.full(len(outcome.tier), True) if tier == ALL_TIERS else outcome.tier == tier
         done = mine & outcome.completed
         row = {"tier": tier, "of_tier": int(mine.sum()), "completed": int(done.sum())}
         for name, values in measured.items():
             row |= zip((f"{name}_{statistic}_s" for statistic in STATISTICS), _summary(values[done]), strict=True)
-        interrupted = gap_s[done] > 1e-9
+        counted = done.any() and not np.isnan(gap_s[done]).any()
+        is_all = tier == ALL_TIERS
         yield row | {
+            "slo_ttft_s": limits[tier, 0] if not is_all or tiers == 1 else np.nan,
+            "slo_tbt_s": limits[tier, 1] if not is_all or tiers == 1 else np.nan,
+            "slo_attainment": float(met[mine].mean()) if mine.any() else np.nan,
+            "least_attainment": float(of_tiers.min()) if is_all else np.nan,
+            "jain_of_tiers": jain(of_tiers) if is_all else np.nan,
+            "jain_of_requests": jain(rate) if is_all else np.nan,
             "longest_wait_s": float(max(0.0, waited_s[mine].max())) if mine.any() else np.nan,
             "restarts": int(outcome.restarts[mine].sum()),
             "migrations": int(outcome.migrations[mine].sum()),
-            "interrupted_share": float(interrupted.mean()) if done.any() else np.nan,
-            "interruption_loss": float((gap_s[done] / measured["e2e"][done]).mean()) if done.any() else np.nan,
+            "interrupted_share": float((gap_s[done] > 1e-9).mean()) if counted else np.nan,
+            "interruption_loss": float((gap_s[done] / measured["e2e"][done]).mean()) if counted else np.nan,
             "end_s": outcome.end_s,
             "gpu_busy_s": outcome.gpu_busy_s,
             "gpu_paid_s": paid_s,

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from servestudy.errors import UserError
 from servestudy.tiers.freeness import freeness
 from servestudy.tiers.llumlet import LlumletReplica
 from servestudy.tiers.request import TierRequest
 
+Replica = TypeVar("Replica")  # of either engine
 TRIGGERS = ("gap", "negative")
 PAIR_MARGIN = 0.1  # sources and destinations lie this near to the least and the most free replica
 
@@ -35,6 +37,28 @@ class MigrationRules:
     def __post_init__(self) -> None:
         if self.trigger not in TRIGGERS:
             raise UserError(f"unknown migration trigger {self.trigger!r}; allowed: {', '.join(TRIGGERS)}")
+
+
+def is_due(free: list[float], rules: MigrationRules) -> bool:
+    """Does the freeness of all replicas ask for moves?"""
+    return max(free) - min(free) >= rules.least_gap if rules.trigger == "gap" else min(free) < 0
+
+
+def pairs(replicas: Sequence[Replica], free: list[float]) -> list[tuple[Replica, Replica]]:
+    """Sources and destinations, the least free with the freest; a replica may be paired with itself."""
+    rising = sorted(replicas, key=lambda replica: free[replica.index])
+    least, most = min(free), max(free)
+    sources = [
+        replica
+        for replica in rising
+        if (replica.has_work() if replica.draining else free[replica.index] <= least + PAIR_MARGIN)
+    ]
+    destinations = [
+        replica
+        for replica in sorted(replicas, key=lambda replica: -free[replica.index])
+        if not replica.draining and free[replica.index] >= most - PAIR_MARGIN
+    ]
+    return list(zip(sources, destinations, strict=False))
 
 
 class StagedMove:
@@ -87,8 +111,10 @@ class Rebalancer:
         rules: MigrationRules,
         later: Callable[[float, Callable[[], None]], None],
         wake: Callable[[LlumletReplica], None],
+        per_request: bool = True,
     ) -> None:
         self.replicas, self.headroom, self.rules = replicas, headroom, rules
+        self.per_request = per_request
         self._later, self._wake = later, wake
         self.last_s = 0.0
         self.in_transit: dict[TierRequest, LlumletReplica] = {}
@@ -98,29 +124,13 @@ class Rebalancer:
         """Act once if the trigger says so."""
         if self.rules.float_skip and now_s - self.last_s < self.rules.interval_s:
             return
-        free = [freeness(replica, self.headroom) for replica in self.replicas]
-        due = max(free) - min(free) >= self.rules.least_gap if self.rules.trigger == "gap" else min(free) < 0
-        if not due:
+        free = [freeness(replica, self.headroom, self.per_request) for replica in self.replicas]
+        if not is_due(free, self.rules):
             return
         self.last_s = now_s
-        for source, there in self._pairs(free):
+        for source, there in pairs(self.replicas, free):
             while source is not there and self._move_one(source, there) and source.draining:
                 pass
-
-    def _pairs(self, free: list[float]) -> list[tuple[LlumletReplica, LlumletReplica]]:
-        rising = sorted(self.replicas, key=lambda replica: free[replica.index])
-        least, most = min(free), max(free)
-        sources = [
-            replica
-            for replica in rising
-            if (replica.has_work() if replica.draining else free[replica.index] <= least + PAIR_MARGIN)
-        ]
-        destinations = [
-            replica
-            for replica in sorted(self.replicas, key=lambda replica: -free[replica.index])
-            if not replica.draining and free[replica.index] >= most - PAIR_MARGIN
-        ]
-        return list(zip(sources, destinations, strict=False))
 
     def _move_one(self, source: LlumletReplica, there: LlumletReplica) -> bool:
         """Move the request of the lowest tier with the fewest blocks; True if one moved or began to."""

@@ -8,6 +8,9 @@ import numpy as np
 
 from servestudy.engine.time_model import TimeModel, time_model
 from servestudy.tiers.request import TierRequest, make_requests
+from servestudy.tiers.serving_outcome import check_cluster, columns
+from servestudy.tiers.serving_replica import arrivals
+from servestudy.tiers.serving_systems import ServingAssembly, assemble_serving
 from servestudy.tiers.settings import Rules
 from servestudy.tiers.systems import Assembly, assemble, system
 from servestudy.tiers.workload import Requests
@@ -44,13 +47,19 @@ class Outcome:
 
 def simulate(
     name: str, requests: Requests, tiers: int, rules: Rules, model: TimeModel | None = None
-) -> tuple[Outcome, Assembly]:
-    """Run a system on requests whose tiers are below K.
+) -> tuple[Outcome, Assembly | ServingAssembly]:
+    """Run a system on requests whose tiers are below K. `model` None: Llama-2-7B on an A100, as the rules read it.
 
-    Raises UserError for an unknown system or for a request that its replicas could never finish, RuntimeError if a
-    request is lost or doubled or blocks do not add up.
+    Raises UserError for an unknown system or for a request that its replicas could never finish (the serving engine
+    turns such a request away), RuntimeError if a request is lost or doubled or blocks do not add up.
     """
-    parts = assemble(name, rules, tiers, model or time_model("llama_2_7b_a100"))
+    if model is None:
+        model = time_model("llama_2_7b_a100")
+        if rules.prefill_attention == "arithmetic":
+            model = model.with_arithmetic_attention()
+    if rules.engine == "serving":
+        return _simulate_serving(name, requests, tiers, rules, model)
+    parts = assemble(name, rules, tiers, model)
     runtime = make_requests(requests)
     if not system(name).sees_tiers:
         for request in runtime:
@@ -62,11 +71,40 @@ def simulate(
     return _outcome(runtime, requests, parts, end_s), parts
 
 
+def _simulate_serving(
+    name: str, requests: Requests, tiers: int, rules: Rules, model: TimeModel
+) -> tuple[Outcome, ServingAssembly]:
+    chosen = system(name)
+    longest = int((requests.prompt_tokens + requests.output_tokens).max())
+    seen = tiers if chosen.sees_tiers else 1
+    parts = assemble_serving(name, chosen.dispatch or rules.dispatch, rules, seen, model, longest)
+    end_s = parts.cluster.run(arrivals(requests, chosen.sees_tiers), rules.time_limit_s)
+    check_cluster(parts)
+    return Outcome(
+        arrival_s=requests.arrival_s,
+        output_tokens=requests.output_tokens,
+        tier=requests.tier,
+        **columns(parts, requests),
+        end_s=end_s,
+        replicas=len(parts.replicas),
+        gpu_busy_s=sum(replica.engine.busy_s for replica in parts.replicas),
+        **_totals(parts),
+    ), parts
+
+
+def _totals(parts: Assembly | ServingAssembly) -> dict[str, float]:
+    rebalancer, autoscaler = parts.rebalancer, parts.autoscaler
+    return {
+        "drained_replica_s": autoscaler.drained_s if autoscaler else 0.0,
+        "moved_kv_tokens": rebalancer.moved_kv_tokens if rebalancer else 0,
+        "moves_aborted": rebalancer.aborted if rebalancer else 0,
+    }
+
+
 def _outcome(runtime: list[TierRequest], requests: Requests, parts: Assembly, end_s: float) -> Outcome:
     def gathered(name: str) -> np.ndarray:
         return np.array([getattr(request, name) for request in runtime], dtype=np.float64)
 
-    rebalancer, autoscaler = parts.rebalancer, parts.autoscaler
     return Outcome(
         arrival_s=requests.arrival_s,
         output_tokens=requests.output_tokens,
@@ -81,9 +119,7 @@ def _outcome(runtime: list[TierRequest], requests: Requests, parts: Assembly, en
         end_s=end_s,
         replicas=len(parts.replicas),
         gpu_busy_s=sum(replica.busy_s for replica in parts.replicas),
-        drained_replica_s=autoscaler.drained_s if autoscaler else 0.0,
-        moved_kv_tokens=rebalancer.moved_kv_tokens if rebalancer else 0,
-        moves_aborted=rebalancer.aborted if rebalancer else 0,
+        **_totals(parts),
     )
 
 

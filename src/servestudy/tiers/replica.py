@@ -90,6 +90,10 @@ class TierReplica:
         """Waiting requests, requests that hold blocks, and again those of them that sit out the batch in flight."""
         return len(self.queue) + len(self.batch) + 2 * len(self.paused)
 
+    def served_s(self, first: int) -> list[float]:
+        """Seconds from first scheduling to completion of the completed requests from number `first` on."""
+        return [request.completion_s - request.first_scheduled_s for request in self.completed[first:]]
+
     def next_iteration_alone_s(self, request: TierRequest) -> float:
         """Predicted seconds of a waiting request's whole prefill in a batch of its own."""
         tokens = request.prefill_tokens

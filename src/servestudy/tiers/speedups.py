@@ -14,7 +14,7 @@ from servestudy.tiers.metrics import ALL_TIERS, KEYS, METRIC_SCHEMA
 from servestudy.tiers.settings import OURS_ONLY, PUBLISHED
 from servestudy.tiers.systems import BASELINE
 
-CELL = ["preset", "tiers", "mix", "requests", "seed"]
+CELL = ["preset", "load", "kv_blocks", "tiers", "mix", "requests", "seed"]
 COMPARED = {
     "e2e_p99": "e2e_p99_s",
     "e2e_mean": "e2e_mean_s",
@@ -42,6 +42,7 @@ SPEEDUP_SCHEMA = pa.schema(
         ),
         column("completed", pa.int64(), "requests that the system completed"),
         column("completed_by_reference", pa.int64(), "requests that the reference completed"),
+        column("slo_gain", pa.float64(), "slo_attainment of the system less that of the reference"),
         column("gpu_busy_ratio", pa.float64(), "busy GPU seconds of the system over those of the reference"),
     ]
 )
@@ -76,20 +77,30 @@ def speedups(metrics: pd.DataFrame) -> pd.DataFrame:
     return table.sort_values([field.name for field in KEYS] + ["reference"], ignore_index=True)[SPEEDUP_SCHEMA.names]
 
 
-def write_speedups(files: Iterable[Path | str], out: Path | str) -> None:
-    """`speedups` of metric tables; raises UserError also for files that are no such tables."""
-    tables = [read_table(path, METRIC_SCHEMA).to_pandas() for path in files]
-    write_frame(speedups(pd.concat(tables, ignore_index=True)), SPEEDUP_SCHEMA, out)
+def write_analysis(files: Iterable[Path | str], metrics: Path, out: Path, gains_out: Path) -> None:
+    """All cells in one table, `speedups` of them, and their gains over seeds.
+
+    Raises UserError also for files that are no tables of cells.
+    """
+    from servestudy.tiers.gains import GAIN_SCHEMA, gains
+
+    cells = pd.concat([read_table(path, METRIC_SCHEMA).to_pandas() for path in files], ignore_index=True)
+    cells = cells.drop_duplicates(ignore_index=True)  # a baseline that does not read the switches of two jobs
+    table = speedups(cells)
+    write_frame(cells, METRIC_SCHEMA, metrics)
+    write_frame(table, SPEEDUP_SCHEMA, out)
+    write_frame(gains(table), GAIN_SCHEMA, gains_out)
 
 
 def _against(system: pd.DataFrame, reference: pd.DataFrame, cell: list[str], name: str) -> pd.DataFrame:
-    values = ["completed", "gpu_busy_s", *COMPARED.values()]
+    values = ["completed", "gpu_busy_s", "slo_attainment", *COMPARED.values()]
     right = reference[["variant", *cell, *values]].rename(columns={"variant": "reference_variant"})
     both = system.merge(right, on=["reference_variant", *cell], suffixes=("", "_ref"))
     both["reference"] = name
     for short, value in COMPARED.items():
         both[f"{short}_speedup"] = both[f"{value}_ref"] / both[value]
     both["cost_per_latency_gain"] = 1 - 1 / both["e2e_p99_speedup"]
+    both["slo_gain"] = both["slo_attainment"] - both["slo_attainment_ref"]
     both["completed_by_reference"] = both["completed_ref"]
     both["gpu_busy_ratio"] = both["gpu_busy_s"] / both["gpu_busy_s_ref"]
     return both

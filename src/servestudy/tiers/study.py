@@ -1,9 +1,9 @@
-"""The cells of the tiers study: number of tiers x mix x volume x seed, for one system and one set of rules."""
+"""The cells of the tiers study: load x memory x tiers x mix x volume x seed, for one system and its variants."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -12,20 +12,93 @@ import pyarrow as pa
 from servestudy.errors import UserError
 from servestudy.progress import progress
 from servestudy.tables import write_table
+from servestudy.tiers.load import BURST, requests_per_s
 from servestudy.tiers.metrics import METRIC_SCHEMA, metric_rows
 from servestudy.tiers.outcome import Outcome, simulate
 from servestudy.tiers.settings import OURS_ONLY, PRESETS, PUBLISHED, Preset, with_settings
 from servestudy.tiers.systems import system
-from servestudy.tiers.workload import draw
+from servestudy.tiers.traces import trace_workload
+from servestudy.tiers.workload import Workload, draw
 
 TIERS_OF_THE_STUDY = tuple(range(1, 11))
 SEED_OF_THE_STUDY = 42
 
 
+@dataclass(frozen=True)
+class Design:
+    """What is simulated. None: as the preset says. `variants` are settings on top of the preset's rules.
+
+    `windows`: a file of frozen windows whose requests are replayed; its source then stands for the preset.
+    """
+
+    preset: str = "burst"
+    tiers: Sequence[int] = TIERS_OF_THE_STUDY
+    mixes: Sequence[str] | None = None
+    requests: Sequence[int] | None = None
+    seeds: Sequence[int] = (SEED_OF_THE_STUDY,)
+    variants: Sequence[Sequence[str]] = ((),)
+    loads: Sequence[str] = (BURST,)
+    kv_blocks: Sequence[int] | None = None
+    windows: Path | None = None
+
+    def cells_of(self, name: str) -> tuple[int, Iterator[list[dict]]]:
+        """How many cells a system has, and the rows of METRIC_SCHEMA of each in turn, seeds innermost.
+
+        Variants that differ only in settings that the system does not read are run once. Raises UserError for an
+        unknown preset, system, mix, rule or setting, and for requests that cannot be served.
+        """
+        preset = preset_of(self.preset)
+        workload = trace_workload(self.windows) if self.windows else preset.workload
+        variants = {variant_name(name, settings): settings for settings in self.variants}
+        axes = (
+            variants.items(),
+            self.kv_blocks or (preset.rules.total_blocks,),
+            self.loads,
+            self.requests or preset.volumes,
+            self.mixes or preset.mixes,
+            self.tiers,
+            self.seeds,
+        )
+        count = 1
+        for axis in axes:
+            count *= len(axis)
+        return count, self._cells(name, preset, workload, list(product(*axes)))
+
+    def _cells(self, name: str, preset: Preset, workload: Workload, cells: Sequence[tuple]) -> Iterator[list[dict]]:
+        known: dict[tuple, Outcome] = {}  # of a run for which tiers are mere labels
+        for (variant, settings), blocks, load, volume, mix, count, seed in cells:
+            rules = with_settings(replace(preset.rules, total_blocks=blocks), settings)
+            rate = requests_per_s(load, workload, rules)
+            requests = draw(replace(workload, requests=volume, requests_per_s=rate), mix, count, seed, rules.streams)
+            times = requests.arrival_s.tobytes() + requests.prompt_tokens.tobytes() + requests.output_tokens.tobytes()
+            same_run = (variant, blocks, times)
+            if same_run in known:
+                outcome = replace(known[same_run], tier=requests.tier)
+            else:
+                outcome, parts = simulate(name, requests, count, rules)
+                if system(name).blind or not getattr(parts.dispatcher, "tiers_mattered", True):
+                    known[same_run] = outcome
+            key = {
+                "preset": workload.source or self.preset,
+                "system": name,
+                "variant": variant,
+                "tiers": count,
+                "mix": mix,
+                "requests": volume,
+                "seed": seed,
+                "load": load,
+                "kv_blocks": rules.total_blocks,
+            }
+            yield [key | row for row in metric_rows(outcome, count)]
+
+
 def variant_name(name: str, settings: Sequence[str]) -> str:
-    """`published`, or the settings that the system reads, in order: one that it does not read changes nothing."""
-    is_ours = system(name).dispatch is None
-    read = sorted(setting for setting in settings if is_ours or setting.partition("=")[0] not in OURS_ONLY)
+    """The settings on top of the preset's rules that the system reads, in order; `published` if there is none.
+
+    One that it does not read changes nothing.
+    """
+    all_read = system(name).migrates
+    read = sorted(setting for setting in settings if all_read or setting.partition("=")[0] not in OURS_ONLY)
     return ",".join(read) or PUBLISHED
 
 
@@ -36,48 +109,10 @@ def preset_of(name: str) -> Preset:
     return PRESETS[name]
 
 
-def cells(
-    preset: str,
-    name: str,
-    tiers: Sequence[int],
-    mixes: Sequence[str],
-    volumes: Sequence[int],
-    seeds: Sequence[int],
-    settings: Sequence[str] = (),
-) -> Iterator[list[dict]]:
-    """The rows of METRIC_SCHEMA of each cell in turn, seeds innermost.
-
-    Raises UserError for an unknown preset, system, mix, rule or setting, and for requests that cannot be served.
-    """
-    chosen = preset_of(preset)
-    rules = with_settings(chosen.rules, settings)
-    variant = variant_name(name, settings)
-    known: dict[bytes, Outcome] = {}  # of a system for which tiers are mere labels
-    for volume, mix, count, seed in product(volumes, mixes, tiers, seeds):
-        requests = draw(replace(chosen.workload, requests=volume), mix, count, seed, rules.streams)
-        same_run = requests.arrival_s.tobytes() + requests.prompt_tokens.tobytes() + requests.output_tokens.tobytes()
-        if same_run in known:
-            outcome = replace(known[same_run], tier=requests.tier)
-        else:
-            outcome, _ = simulate(name, requests, count, rules)
-        if system(name).blind:
-            known[same_run] = outcome
-        key = {"preset": preset, "system": name, "variant": variant, "tiers": count, "mix": mix}
-        yield [key | {"requests": volume, "seed": seed} | row for row in metric_rows(outcome, count)]
-
-
-def write_cells(
-    preset: str,
-    name: str,
-    tiers: Sequence[int],
-    mixes: Sequence[str],
-    volumes: Sequence[int],
-    seeds: Sequence[int],
-    settings: Sequence[str],
-    out: Path | str,
-) -> None:
-    """Simulate the cells of a system and write them, see `cells`."""
-    total = len(tiers) * len(mixes) * len(volumes) * len(seeds)
-    done = progress(cells(preset, name, tiers, mixes, volumes, seeds, settings), total, f"{name}, cells")
-    rows = [row for cell in done for row in cell]
+def write_cells(design: Design, names: Sequence[str], out: Path | str) -> None:
+    """Simulate the cells of systems and write them, see `Design`."""
+    rows = []
+    for name in names:
+        total, cells = design.cells_of(name)
+        rows += [row for cell in progress(cells, total, f"{name}, cells") for row in cell]
     write_table(pa.Table.from_pylist(rows, METRIC_SCHEMA), METRIC_SCHEMA, out)

@@ -10,13 +10,12 @@ from servestudy.engine.time_model import TimeModel
 from servestudy.errors import UserError
 from servestudy.tiers.autoscaling import Autoscaler, AutoscalingRules
 from servestudy.tiers.dispatch import Dispatcher, Freest, Infaas, LeastOutstanding, OsdiLoad, RoundRobin
-from servestudy.tiers.freeness import headroom_blocks
 from servestudy.tiers.llumlet import HoldingLlumletReplica, LlumletReplica
-from servestudy.tiers.migration import MigrationRules, Rebalancer
+from servestudy.tiers.migration import Rebalancer
 from servestudy.tiers.orca import OrcaReplica
 from servestudy.tiers.replica import ReplicaConfig, TierReplica
 from servestudy.tiers.sarathi import SarathiReplica
-from servestudy.tiers.settings import DOWNTIME_S, NETWORK_BYTES_PER_S, Rules
+from servestudy.tiers.settings import Rules, headroom_of, migration_rules
 from servestudy.tiers.vllm import VllmReplica
 
 DISPATCHERS: dict[str, Callable[[Sequence[TierReplica], Rules, int], Dispatcher]] = {
@@ -25,7 +24,7 @@ DISPATCHERS: dict[str, Callable[[Sequence[TierReplica], Rules, int], Dispatcher]
     "infaas": lambda replicas, rules, tiers: Infaas(replicas, tiers),
     "infaaspp": lambda replicas, rules, tiers: OsdiLoad(replicas),
     "osdi": lambda replicas, rules, tiers: OsdiLoad(replicas, priorities=True),
-    "freeness": lambda replicas, rules, tiers: Freest(replicas, _headroom(rules, tiers)),
+    "freeness": lambda replicas, rules, tiers: Freest(replicas, headroom_of(rules, tiers), rules.freeness_per_request),
 }
 
 
@@ -33,7 +32,8 @@ DISPATCHERS: dict[str, Callable[[Sequence[TierReplica], Rules, int], Dispatcher]
 class System:
     """`dispatch` None: as the rules say. `sees_tiers` off: every request is treated as of tier 0.
 
-    `blind`: its latencies depend on arrivals and lengths only, so that K and the mix are mere labels.
+    `blind`: its latencies depend on arrivals and lengths only, so that K and the mix are mere labels. `migrates`: it
+    reads the rules of migration. `serving_only`: the study's own engine does not have it.
     """
 
     replica: type[TierReplica]
@@ -41,6 +41,8 @@ class System:
     meaning: str
     sees_tiers: bool = True
     blind: bool = False
+    migrates: bool = False
+    serving_only: bool = False
 
 
 SYSTEMS = {
@@ -52,13 +54,21 @@ SYSTEMS = {
     ),
     "round_robin_orca": System(OrcaReplica, "round_robin", "round robin, Orca", blind=True),
     "round_robin_sarathi": System(SarathiReplica, "round_robin", "round robin, Sarathi-Serve", blind=True),
-    "ours": System(LlumletReplica, None, "the study's multi-tier scheduler"),
+    "llumnix24": System(
+        LlumletReplica,
+        "osdi",
+        "OSDI'24 Llumnix: tier 0 is high priority, 1,600-token target",
+        migrates=True,
+        serving_only=True,
+    ),
+    "ours": System(LlumletReplica, None, "the study's multi-tier scheduler", migrates=True),
     "ours_one_tier": System(
         LlumletReplica,
         None,
         "the same on the same requests, all treated as one tier, without headroom",
         sees_tiers=False,
         blind=True,
+        migrates=True,
     ),
 }
 BASELINE = "infaas_vllm"
@@ -71,17 +81,12 @@ def system(name: str) -> System:
     return SYSTEMS[name]
 
 
-def _headroom(rules: Rules, tiers: int) -> list[float]:
-    return headroom_blocks(
-        tiers, rules.total_blocks, rules.headroom, rules.headroom_share, whole_blocks=rules.headroom_whole_blocks
-    )
-
-
 @dataclass(frozen=True)
 class Assembly:
     """A system ready to run."""
 
     cluster: Cluster
+    dispatcher: Dispatcher
     replicas: list[TierReplica]
     rebalancer: Rebalancer | None
     autoscaler: Autoscaler | None
@@ -93,6 +98,8 @@ def assemble(name: str, rules: Rules, tiers: int, time_model: TimeModel) -> Asse
     Raises UserError for an unknown system or rule.
     """
     chosen = system(name)
+    if chosen.serving_only:
+        raise UserError(f"system {name!r} runs on the serving engine only: add engine=serving")
     tiers = tiers if chosen.sees_tiers else 1
     is_ours = issubclass(chosen.replica, LlumletReplica)
     kind = HoldingLlumletReplica if is_ours and rules.decodes_hold_kv else chosen.replica
@@ -111,28 +118,21 @@ def assemble(name: str, rules: Rules, tiers: int, time_model: TimeModel) -> Asse
     dispatch = chosen.dispatch or rules.dispatch
     if dispatch not in DISPATCHERS:
         raise UserError(f"dispatch is {dispatch!r}; allowed: {', '.join(DISPATCHERS)}")
-    cluster = Cluster(replicas, DISPATCHERS[dispatch](replicas, rules, tiers).choose)
+    dispatcher = DISPATCHERS[dispatch](replicas, rules, tiers)
+    cluster = Cluster(replicas, dispatcher.choose)
     if not is_ours or rules.migration == "off" or rules.replicas < 2:
-        return Assembly(cluster, replicas, None, None)
+        return Assembly(cluster, dispatcher, replicas, None, None)
     rebalancer = Rebalancer(
-        replicas, _headroom(rules, tiers), _migration_rules(rules), later=cluster.later, wake=cluster.wake
+        replicas,
+        headroom_of(rules, tiers),
+        migration_rules(rules),
+        later=cluster.later,
+        wake=cluster.wake,
+        per_request=rules.freeness_per_request,
     )
     cluster.every(rebalancer.rules.interval_s, rebalancer.tick)
     autoscaler = None
     if rules.autoscaler != "off":
         autoscaler = Autoscaler(replicas, AutoscalingRules(mended=rules.autoscaler == "mended"))
         cluster.every(autoscaler.rules.interval_s, autoscaler.tick)
-    return Assembly(cluster, replicas, rebalancer, autoscaler)
-
-
-def _migration_rules(rules: Rules) -> MigrationRules:
-    costed = rules.migration == "costed"
-    return MigrationRules(
-        interval_s=rules.rebalance_interval_s,
-        trigger=rules.rebalance_trigger,
-        least_gap=rules.rebalance_gap,
-        float_skip=rules.rebalance_float_skip,
-        wake_destination=rules.wake_destination,
-        bytes_per_s=NETWORK_BYTES_PER_S if costed else 0.0,
-        downtime_s=DOWNTIME_S if costed else 0.0,
-    )
+    return Assembly(cluster, dispatcher, replicas, rebalancer, autoscaler)
