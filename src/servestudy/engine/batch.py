@@ -26,6 +26,7 @@ class Batch:
     cache: the KV cache.
     decodes: the decoding requests, but for those in `held`.
     prefilling, backlog: running requests with tokens to prefill, in admission order, and the sum of those tokens.
+    starting: requests that have just prefilled; they decode once the scheduler has decided, so as to move no more then.
     held: ids of requests that are held one by one, and so are in no cohort.
     swapped_tokens: KV tokens moved to or from host memory that no iteration has paid for yet.
     joined, finished: what the scheduler has to be told.
@@ -53,6 +54,7 @@ class Batch:
         "queue",
         "rejected_ids",
         "running",
+        "starting",
         "step",
         "swapped_tokens",
     )
@@ -69,6 +71,7 @@ class Batch:
         self.decodes = Decodes(limits.block_tokens)
         self.prefilling: dict[int, Progress] = {}
         self.backlog = 0
+        self.starting: list[Progress] = []
         self.held: set[int] = set()
         self.swapped_tokens = 0
         self.joined: list[Request] = []
@@ -157,6 +160,8 @@ class Batch:
         elif p.prefill_left:
             del self.prefilling[request_id]
             self.backlog -= p.prefill_left
+        elif p in self.starting:
+            self.starting.remove(p)
         self.cache.release(p.kv_tokens)
         if self._by_swap:
             self.swapped_tokens += p.kv_tokens - p.prefill_left
@@ -193,6 +198,14 @@ class Batch:
             p = self.progress[request_id]
             if p.due is not None:
                 self.decodes.stop(p)
+            elif p in self.starting:
+                self.starting.remove(p)
+
+    def start_decodes(self) -> None:
+        """Of the requests that have just prefilled."""
+        for p in self.starting:
+            self.decodes.start(p)
+        self.starting.clear()
 
     def complete(self, p: Progress, step: int, time_s: float) -> None:
         """Its last token was made in iteration `step`, which ends at `time_s`."""

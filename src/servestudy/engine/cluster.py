@@ -74,7 +74,8 @@ class Cluster:
             if not request.arrival_s >= last:
                 raise ValueError(f"arrival at {request.arrival_s} s after one at {last} s; arrivals must be in order")
             last = request.arrival_s
-            self.later(last, partial(self._arrive, request))
+            self._env.timeout(last, request).callbacks.append(self._arrive)
+            self._pending += 1
         step = self._env.step
         while self._pending and self._env.now <= time_limit_s:
             step()
@@ -89,8 +90,10 @@ class Cluster:
             yield self._env.timeout(interval_s)
             act(self._env.now)
 
-    def _arrive(self, request: Request) -> None:
+    def _arrive(self, event: simpy.Event) -> None:
+        self._pending -= 1
         self.arrived += 1
+        request = event.value
         replica = self._choose(request)
         replica.enqueue(request)
         self.wake(replica)

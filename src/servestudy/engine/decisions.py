@@ -44,10 +44,12 @@ def chunks(
         if p is None or request_id in batch.held:
             continue
         tokens = p.prefill_left
-        if most is not None and most[request_id] < tokens:
-            if most[request_id] < 1:
+        if most is not None:
+            limit = most[request_id]
+            if limit < 1:
                 continue
-            tokens = most[request_id] if may_be_cut else tokens
+            if limit < tokens and may_be_cut:
+                tokens = limit
         if tokens > budget:
             if may_be_cut:
                 tokens = budget

@@ -105,14 +105,15 @@ class Decodes:
 
     def hold(self, numbers: Set[int]) -> None:
         """Serve all cohorts but these."""
-        self.held = frozenset(numbers)
-        self.served = served = []
-        self.count = 0
-        for number, cohort in self._cohorts.items():
-            cohort.held = number in numbers
-            if cohort.size and not cohort.held:
-                served.append(cohort)
-                self.count += cohort.size
+        numbers = frozenset(numbers)
+        cohorts = self._cohorts
+        for number in numbers ^ self.held:
+            cohort = cohorts.get(number)
+            if cohort is not None:
+                cohort.held = number in numbers
+                self.count += -cohort.size if cohort.held else cohort.size
+        self.held = numbers
+        self.served = [cohort for cohort in cohorts.values() if cohort.size and not cohort.held]
         self.changed = True
 
     def start(self, p: "Progress") -> None:
@@ -167,8 +168,8 @@ class Decodes:
         blocks = 0
         for cohort in self.served:
             blocks += cohort.tick(times)
-            ticks, finishing = cohort.ticks, cohort.finishing
-            while finishing and finishing[0][0] <= ticks:
+            finishing = cohort.finishing
+            while finishing and finishing[0][0] <= cohort.ticks:
                 entry = heappop(finishing)
                 if entry[2].due is entry:
                     done.append(entry[2])

@@ -215,6 +215,8 @@ class Replica:
         self._prefill = action.prefill
         if action is not WAIT or batch.held or batch.decodes.held:
             apply(action, batch, time_s)
+        if batch.starting:
+            batch.start_decodes()
 
     def _begin_one(self, parts: Sequence[tuple[Progress, int]], decodes: int) -> None:
         """Begin an iteration that is not like the next one: with prefill or swaps."""
@@ -257,7 +259,7 @@ class Replica:
             steps = batch.decodes.iterations_to_completion()
             if steps > self._valid_step - batch.step:
                 steps = self._valid_step - batch.step
-            if steps * decodes > batch.cache.free_blocks:
+            if (steps // batch.cache.block_tokens + 1) * decodes > batch.cache.free_blocks:  # they might not suffice
                 steps = batch.cache.ticks_that_fit(batch.decodes.served, steps)
         self._steps = steps
         self._decodes = decodes
@@ -309,7 +311,7 @@ class Replica:
                     p.first_token_step = last
                     p.first_token_s = time_s
                 if p.made < p.output_tokens:
-                    batch.decodes.start(p)
+                    batch.starting.append(p)
                 else:
                     done.append(p)
             self._prefilled = []

@@ -13,30 +13,38 @@ class ChunkedScheduler(LastArrivedIsVictim, OrderedScheduler):
 
     def reset(self) -> None:
         super().reset()
-        self._prefilling: list[int] = []  # in admission order
+        self._prefilling: dict[int, int] = {}  # tokens left by id, in admission order
         self._prefilled: list[int] = []  # who ended its prefill in the last iteration and goes on
 
     def enqueue(self, view: ReplicaView) -> None:
         super().enqueue(view)
         if self._prefilling:
-            gone = {request.request_id for request in view.joined}.union(view.finished)
-            self._prefilling = [request_id for request_id in self._prefilling if request_id not in gone]
+            for request in view.joined:
+                self._prefilling.pop(request.request_id, None)  # preempted
+            for request_id in view.finished:
+                self._prefilling.pop(request_id, None)
 
     def follow(self, view: ReplicaView) -> None:
         """See who has ended its prefill; to be called in each decision."""
         if view.joined or view.finished:
             self.enqueue(view)
-        prefilling, self._prefilling, self._prefilled = self._prefilling, [], []
+        prefilling = self._prefilling
+        self._prefilled = []
         for request_id in prefilling:
-            (self._prefilling if view.prefill_left(request_id) else self._prefilled).append(request_id)
+            left = prefilling[request_id] = view.prefill_left(request_id)
+            if not left:
+                self._prefilled.append(request_id)
+        for request_id in self._prefilled:
+            del prefilling[request_id]
 
     def take(self, room: Room, request_id: int, view: ReplicaView) -> bool:
-        if not super().take(room, request_id, view):
+        tokens = view.prefill_left(request_id)
+        if not room.take(request_id, tokens):
             return False
-        self._prefilling.append(request_id)
+        self._prefilling[request_id] = tokens
         return True
 
-    def chunks(self, view: ReplicaView, budget: int) -> tuple[dict[int, int], int]:
+    def chunks(self, budget: int) -> tuple[dict[int, int], int]:
         """Share the budget among the prefilling requests, first come first served.
 
         Returns the tokens of each, and for how many iterations the share stands: while the first takes it all.
@@ -45,8 +53,7 @@ class ChunkedScheduler(LastArrivedIsVictim, OrderedScheduler):
         if not self._prefilling or budget <= 0:
             return share, UNTIL_EVENT
         valid_steps = 1
-        for request_id in self._prefilling:
-            left = view.prefill_left(request_id)
+        for request_id, left in self._prefilling.items():
             if left >= budget:
                 share[request_id] = budget
                 if len(share) == 1:

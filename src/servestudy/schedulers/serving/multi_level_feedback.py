@@ -35,6 +35,7 @@ class MultiLevelFeedback(PreemptiveScheduler):
         super().reset()
         # Each holds (level, time of the promotion, id).
         self._queues: list[deque[tuple[int, float, int]]] = [deque() for _ in range(self.levels)]
+        self._lower_queues = self._queues[1:]
         self._jobs: dict[int, _Job] = {}  # of all that wait or run
         self._next_promotion_s = math.inf
         self._quanta = [self.first_quantum_tokens << level for level in range(self.levels)]
@@ -51,7 +52,7 @@ class MultiLevelFeedback(PreemptiveScheduler):
         super().enqueue(view)
 
     def _promote(self, view: ReplicaView) -> None:
-        for queue in self._queues[1:]:
+        for queue in self._lower_queues:
             while queue and queue[0][1] <= view.time_s:
                 request_id = queue.popleft()[2]
                 self._jobs[request_id] = _Job(0, view.tokens_made(request_id) + self._quanta[0])
@@ -94,7 +95,7 @@ class MultiLevelFeedback(PreemptiveScheduler):
 
     def stands_until_s(self, view: ReplicaView) -> float:
         self._next_promotion_s = math.inf
-        for queue in self._queues[1:]:
+        for queue in self._lower_queues:
             if queue and queue[0][1] < self._next_promotion_s:
                 self._next_promotion_s = queue[0][1]
         return self._next_promotion_s

@@ -41,9 +41,11 @@ class OrderedScheduler(Scheduler):
         """Admit the first in order if it may be; return whether it was. If not, nobody is until the next event."""
         return room.take(request_id, view.prefill_left(request_id))
 
-    def admit_in_order(self, room: Room, view: ReplicaView) -> None:
-        while room.is_open() and (head := self.head()) and self.take(room, head[2], view):
+    def admit_in_order(self, room: Room, view: ReplicaView) -> tuple[Any, float, int] | None:
+        """Admit while there is room; return the first that is left in the queue."""
+        while (head := self.head()) and room.is_open() and self.take(room, head[2], view):
             self.pop()
+        return head
 
     def decide(self, view: ReplicaView) -> Action:
         self.enqueue(view)

@@ -22,7 +22,7 @@ class PreemptiveScheduler(OrderedScheduler):
     one token an iteration: so it is known for how many iterations an answer stands.
     """
 
-    def review(self, request: Request, view: ReplicaView) -> tuple[Any, float]:
+    def review(self, request: Request, view: ReplicaView) -> tuple[tuple | None, float]:
         """Rank of a running request among those to be asked (None: not to be asked yet), and iterations until the next
         review (UNTIL_EVENT: none). Called when it is admitted and, some time after they have passed, again."""
         raise NotImplementedError
@@ -38,7 +38,7 @@ class PreemptiveScheduler(OrderedScheduler):
         super().reset()
         self._requests: dict[int, Request] = {}  # of all that wait or run
         self._entries: dict[int, tuple] = {}  # the two of each running one in the heaps below; any others are stale
-        self._to_ask: list[tuple[Any, int]] = []  # (rank, id)
+        self._to_ask: list[tuple] = []  # (*rank, id)
         self._to_review: list[tuple[int, int]] = []  # (step, id)
 
     def enqueue(self, view: ReplicaView) -> None:
@@ -56,9 +56,8 @@ class PreemptiveScheduler(OrderedScheduler):
         if not view.waiting_count:
             return WAIT
         room = Room(view)
-        self.admit_in_order(room, view)
+        head = self.admit_in_order(room, view)
         preempt: list[int] = []
-        head = self.head()
         if head is None:
             valid_steps = UNTIL_EVENT
         elif room.backlog >= room.tokens:
@@ -66,7 +65,9 @@ class PreemptiveScheduler(OrderedScheduler):
         else:
             preempt, valid_steps = self._make_room(room, view, head)
         for request_id in room.admitted:
-            valid_steps = min(valid_steps, self._review(request_id, view))
+            steps = self._review(request_id, view)
+            if steps < valid_steps and head is not None:  # nobody yields to an empty queue
+                valid_steps = steps
         return Action(room.admitted, preempt, valid_steps=valid_steps, valid_until_s=self.stands_until_s(view))
 
     def stands_until_s(self, view: ReplicaView) -> float:
@@ -76,12 +77,14 @@ class PreemptiveScheduler(OrderedScheduler):
     def _review(self, request_id: int, view: ReplicaView) -> int:
         """Put a running request among those to be asked; return the iterations until its next review."""
         rank, steps = self.review(self._requests[request_id], view)
-        to_ask, to_review = (rank, request_id), (view.step + steps, request_id)
-        self._entries[request_id] = to_ask, to_review
+        to_ask = to_review = None
         if rank is not None:
+            to_ask = (*rank, request_id)
             heappush(self._to_ask, to_ask)
         if steps < UNTIL_EVENT:
+            to_review = (view.step + steps, request_id)
             heappush(self._to_review, to_review)
+        self._entries[request_id] = to_ask, to_review
         return steps
 
     def _due_reviews(self, view: ReplicaView) -> int:
@@ -105,11 +108,12 @@ class PreemptiveScheduler(OrderedScheduler):
         key, _, head_id = head
         valid_steps = self._due_reviews(view)
         to_ask, entries = self._to_ask, self._entries
+        tokens_of_head = view.prefill_left(head_id)
         victims: list[int] = []
         asked = []
         while to_ask:
             entry = to_ask[0]
-            request_id = entry[1]
+            request_id = entry[-1]
             if entries.get(request_id, NO_ENTRIES)[0] is not entry:
                 heappop(to_ask)
                 continue
@@ -122,7 +126,7 @@ class PreemptiveScheduler(OrderedScheduler):
             victims.append(request_id)
             # At least what it holds in blocks: a decode has not stored its newest token yet.
             room.give_back(request.prompt_tokens + max(0, view.tokens_made(request_id) - 1))
-            if room.take(head_id, view.prefill_left(head_id)):
+            if room.take(head_id, tokens_of_head):
                 self.pop()
                 return victims, 1
         for entry in asked:

@@ -20,7 +20,7 @@ class SarathiFaithful(ChunkedScheduler):
         budget = self.token_budget - view.decoding_count
         room = Room(view, budget)
         self.admit_in_order(room, view)
-        prefill, valid_steps = self.chunks(view, budget)
+        prefill, valid_steps = self.chunks(budget)
         if self._waiting:
             valid_steps = min(valid_steps, room.valid_steps())
         return Action(room.admitted, valid_steps=valid_steps, prefill=prefill)

@@ -18,18 +18,18 @@ from servestudy.schedulers.serving.chunked import ChunkedScheduler
 from servestudy.schedulers.serving.room import Room
 
 NONE: frozenset[int] = frozenset()
-URGENCY = attrgetter("deadline_s", "tbt_s")
+URGENCY = attrgetter("urgency")
 
 
 class _Group:
     """Decodes that made their last token in the same iteration and have the same target between tokens."""
 
-    __slots__ = ("cohort", "deadline_s", "ids", "tbt_s")
+    __slots__ = ("cohort", "ids", "tbt_s", "urgency")
 
-    def __init__(self, cohort: int, tbt_s: float, deadline_s: float):
+    def __init__(self, cohort: int, tbt_s: float, now_s: float):
         self.cohort = cohort  # its number at the engine
         self.tbt_s = tbt_s
-        self.deadline_s = deadline_s  # of the next token
+        self.urgency = now_s + tbt_s, tbt_s  # deadline of the next token, target
         self.ids: set[int] = set()
 
 
@@ -58,9 +58,10 @@ class SlaiFaithful(ChunkedScheduler):
             self._leave(request_id)
             self._tbt_s.pop(request_id, None)
         for request in view.joined:
-            self._leave(request.request_id)  # preempted
+            if request.request_id in self._group_of:
+                self._leave(request.request_id)  # preempted
             tbt_s = request.tbt_target_s
-            self._tbt_s[request.request_id] = self.slackest_tbt_s if math.isinf(tbt_s) else tbt_s
+            self._tbt_s[request.request_id] = self.slackest_tbt_s if tbt_s == math.inf else tbt_s
 
     def _leave(self, request_id: int) -> None:
         group = self._group_of.pop(request_id, None)
@@ -69,11 +70,11 @@ class SlaiFaithful(ChunkedScheduler):
             if not group.ids:
                 self._dissolve(group)
 
-    def _new_group(self, tbt_s: float, deadline_s: float) -> _Group:
+    def _new_group(self, tbt_s: float, now_s: float) -> _Group:
         if not self._free_cohorts:
             self._cohorts += 1
             self._free_cohorts.append(self._cohorts)
-        group = _Group(self._free_cohorts.pop(), tbt_s, deadline_s)
+        group = _Group(self._free_cohorts.pop(), tbt_s, now_s)
         self._groups.append(group)
         return group
 
@@ -85,14 +86,15 @@ class SlaiFaithful(ChunkedScheduler):
         self.follow(view)
         now = view.time_s
         regroup = self._regroup(now) if self._served or self._prefilled else {}
+        groups = self._groups
         if not self._prefilling and not self._could_admit(view):
-            self._served = self._groups.copy()
+            self._served = groups.copy()
             return Action(valid_steps=UNTIL_EVENT, regroup=regroup)
         crowded = view.kv_tokens >= self.crowded_kv_share * view.limits.max_kv_tokens
         offset_s = self.crowded_offset_s if crowded else self.offset_s
         budget, served = self.token_budget, 0
-        for group in self._groups:
-            if now < group.deadline_s - offset_s:
+        for group in groups:
+            if now < group.urgency[0] - offset_s:
                 break
             budget -= len(group.ids)
             served += 1
@@ -101,21 +103,20 @@ class SlaiFaithful(ChunkedScheduler):
             room = Room(view, budget)
             self.admit_in_order(room, view)
             admit = room.admitted
-        prefill, valid_steps = self.chunks(view, budget)
+        prefill, valid_steps = self.chunks(budget)
         budget -= sum(prefill.values())
-        hold = set()
-        for group in self._groups[served:]:
+        for group in groups[served:]:
             budget -= len(group.ids)
-            if budget >= 0:
-                served += 1
-            else:
-                hold.add(group.cohort)
-        self._served = self._groups[:served]
+            if budget < 0:
+                break
+            served += 1
+        self._served = groups[:served]
+        hold = {group.cohort for group in groups[served:]} if served < len(groups) else NONE
         if admit or served:
             return Action(admit, (), NONE, 1, (), prefill, math.inf, regroup, hold)
         if self._waiting:
             valid_steps = min(valid_steps, Room(view, self.token_budget).valid_steps())
-        until_s = self._groups[0].deadline_s - offset_s if hold else math.inf
+        until_s = groups[0].urgency[0] - offset_s if hold else math.inf
         return Action((), (), NONE, valid_steps, (), prefill, until_s, regroup, hold)
 
     def _could_admit(self, view: ReplicaView) -> bool:
@@ -129,17 +130,19 @@ class SlaiFaithful(ChunkedScheduler):
         of_target: dict[float, _Group] = {}
         for group in self._served:
             if group.ids:
-                group.deadline_s = now_s + group.tbt_s
-                large = of_target.setdefault(group.tbt_s, group)
+                tbt_s = group.tbt_s
+                group.urgency = now_s + tbt_s, tbt_s
+                large = of_target.setdefault(tbt_s, group)
                 if large is not group:
-                    of_target[group.tbt_s] = self._merge(large, group, cohorts)
+                    of_target[tbt_s] = self._merge(large, group, cohorts)
         for request_id in self._prefilled:
             tbt_s = self._tbt_s[request_id]
-            group = of_target.get(tbt_s) or of_target.setdefault(tbt_s, self._new_group(tbt_s, now_s + tbt_s))
+            group = of_target.get(tbt_s) or of_target.setdefault(tbt_s, self._new_group(tbt_s, now_s))
             group.ids.add(request_id)
             self._group_of[request_id] = group
             cohorts[request_id] = group.cohort
-        self._groups.sort(key=URGENCY)
+        if len(self._groups) > 1:
+            self._groups.sort(key=URGENCY)
         return cohorts
 
     def _merge(self, one: _Group, other: _Group, cohorts: dict[int, int]) -> _Group:
