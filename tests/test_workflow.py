@@ -13,15 +13,18 @@ from pathlib import Path
 import pytest
 from project_copy import NOTHING, SNAKEMAKE, copy_of, environment, planned, snakemake
 
-from servestudy.plotting.registry import FIGURES
+from servestudy.model_names import models_read
+from servestudy.plotting.registry import AUDIT_FIGURES, FIGURES, TIER_FIGURES
+from servestudy.schedulers.registry import schedulers_of
 from servestudy.spotcheck.registry import FIGURES as SPOTCHECK_FIGURES
 from servestudy.statistics.registry import ANALYSES, VARIANT_ANALYSES
-from servestudy.tabulation.registry import TABLES, WINDOW_INDEX
+from servestudy.tabulation.registry import AUDIT_TABLES, TABLES, TIER_TABLES, WINDOW_INDEX
 
 SMOKE = ("--configfile", "config/smoke.yaml", "--config", "windows={stage0: 1, extension: 1}")
 """The smoke run with half its windows, which halves the time of these tests and leaves all jobs in."""
 SIMULATED = ("cells", "results/smoke/tables/portability/tau_by_region.csv")
 """Targets: the simulation stage, and a table at the other end of the workflow."""
+CELL_FILES = 3 * (len(schedulers_of("published")) + len(schedulers_of("serving")))
 UNDISTURBED = ("bailian_like", "burstgpt_like")
 """The sources whose part of the run is made once; that of the third is made again, on one core and with a kill."""
 
@@ -99,7 +102,7 @@ def test_a_run_makes_its_figure_and_table_in_its_own_folder(finished):
         "smoke/figures/portability/tau_heatmap.pdf",
         "smoke/tables/portability/tau_by_region.csv",
     } <= made.keys()
-    assert len([name for name in made if name.startswith("smoke/cells/published/")]) == 3 * 13
+    assert len([name for name in made if name.startswith("smoke/cells/")]) == CELL_FILES
     assert not any(name.endswith(".part") for name in made)
     assert not (finished / "figures").exists(), "only the default run publishes there"
     assert not (finished / "tables").exists()
@@ -114,8 +117,8 @@ def test_figure_and_table_say_that_the_traces_are_synthetic(finished):
 
 def test_every_job_leaves_a_log_and_every_computing_one_its_running_time(finished):
     run = finished / "results/smoke"
-    assert len(list((run / "logs/simulate_cells").rglob("*.log"))) == 3 * 13
-    assert len(list((run / "benchmarks/simulate_cells").rglob("*.tsv"))) == 3 * 13
+    assert len(list((run / "logs/simulate_cells").rglob("*.log"))) == CELL_FILES
+    assert len(list((run / "benchmarks/simulate_cells").rglob("*.tsv"))) == CELL_FILES
 
 
 def test_second_run_has_nothing_to_do(finished):
@@ -127,7 +130,7 @@ def test_second_run_has_nothing_to_do(finished):
 def test_one_core_two_cores_and_a_kill_in_between_make_no_difference(finished, restarted):
     undisturbed, other = outputs(finished), outputs(restarted)
     cells = [name for name in undisturbed if name.startswith("smoke/cells/")]
-    assert len(cells) == 3 * 13
+    assert len(cells) == CELL_FILES
     assert set(cells) <= other.keys() <= undisturbed.keys()
     assert "smoke/tables/portability/tau_by_region.csv" in other
     assert [name for name in other if other[name] != undisturbed[name]] == []
@@ -135,17 +138,39 @@ def test_one_core_two_cores_and_a_kill_in_between_make_no_difference(finished, r
 
 # What reruns, and what does not
 
-DOWNSTREAM_OF_CELLS = {
-    "simulate_slo": 3,
-    "analyse_cells": len(ANALYSES),
-    "analyse_variants": len(VARIANT_ANALYSES),
-    "draw_figure": len([figure for figure in FIGURES.values() if ANALYSES.keys() & figure.reads.keys()]),
+# Of cells of either model.
+DOWNSTREAM = {
     "analyse_spotcheck": 1,
     "draw_spotcheck_figure": len(SPOTCHECK_FIGURES),
     "write_spotcheck_tables": 1,
     "evaluate_claims": 1,
-    "write_table": len([table for table in TABLES.values() if WINDOW_INDEX not in table.reads]),
     "write_manifest": 1,
+}
+OF_BOTH_MODELS = [item for item in AUDIT_FIGURES.values() if "serving" in models_read(item.reads)]
+DOWNSTREAM_OF_SERVING = {
+    **DOWNSTREAM,
+    "analyse_cells": len(ANALYSES),
+    "draw_audit_figure": len(OF_BOTH_MODELS),
+    "write_audit_table": len([item for item in AUDIT_TABLES.values() if "serving" in models_read(item.reads)]),
+    "write_table": 1,  # the claims
+}
+DOWNSTREAM_OF_PUBLISHED = {
+    **DOWNSTREAM,
+    "simulate_slo": 3,
+    "analyse_cells": len(ANALYSES),
+    "analyse_variants": len(VARIANT_ANALYSES),
+    "draw_figure": len([item for item in FIGURES.values() if (ANALYSES | VARIANT_ANALYSES).keys() & item.reads.keys()]),
+    "write_table": len([table for table in TABLES.values() if WINDOW_INDEX not in table.reads]),
+    "analyse_audit": 1,
+    "draw_audit_figure": len(AUDIT_FIGURES),
+    "write_audit_table": len(AUDIT_TABLES),
+}
+TIERS = {
+    "simulate_tiers": 11,
+    "analyse_tiers": 2,
+    "draw_tier_figure": len(TIER_FIGURES),
+    "write_tier_table": len(TIER_TABLES),
+    "evaluate_tier_claims": 1,
 }
 
 
@@ -154,11 +179,12 @@ DOWNSTREAM_OF_CELLS = {
     [
         (
             "schedulers/published/slai_faithful.py",
-            {"simulate_cells": 3, "simulate_window_sizes": 3, **DOWNSTREAM_OF_CELLS},
+            {"simulate_cells": 3, "simulate_window_sizes": 3, "simulate_ablation": 6, **DOWNSTREAM_OF_PUBLISHED},
         ),
+        ("schedulers/serving/slai_faithful.py", {"simulate_cells": 3, **DOWNSTREAM_OF_SERVING}),
         (
-            "engine/fixed_step.py",
-            {"calibrate_windows": 3, "simulate_cells": 39, "simulate_window_sizes": 3, **DOWNSTREAM_OF_CELLS},
+            "engine/iteration.py",
+            {"calibrate_windows": 3, "simulate_cells": 48, **DOWNSTREAM_OF_SERVING, **TIERS},
         ),
         ("plotting/tau_heatmap.py", {"draw_figure": 1, "write_manifest": 1}),
         ("errors.py", {}),
@@ -184,8 +210,10 @@ def test_changed_title_redraws_only(finished):
     changed = planned(finished, *SMOKE, "title=synthetic again")
     assert changed == {
         "draw_figure": len(FIGURES),
+        "draw_audit_figure": len(AUDIT_FIGURES),
         "evaluate_claims": 1,
         "write_table": len(TABLES),
+        "write_audit_table": len(AUDIT_TABLES),
         "write_manifest": 1,
     }
 
@@ -203,7 +231,7 @@ def test_other_facts_about_a_source_rewrite_their_table_only(finished):
 
 def test_raw_traces_are_shared_by_runs(finished):
     jobs = planned(finished)
-    assert jobs["simulate_cells"] == 39
+    assert jobs["simulate_cells"] == CELL_FILES
     assert "synthesize_trace" not in jobs
 
 

@@ -5,7 +5,9 @@ rule simulate_cells:
     input:
         windows="<results>/windows/{source}.parquet",
         calibration="<results>/calibration/{model}/{source}.parquet",
-        code=code("servestudy.simulation"),
+        code=lambda wildcards: code(
+            "servestudy.simulation", f"servestudy.{wildcards.model}_model"
+        ),
         scheduler=lambda wildcards: scheduler_code(wildcards.scheduler, wildcards.model),
         settings=lambda wildcards: model_settings(wildcards.model),
     output:
