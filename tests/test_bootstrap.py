@@ -17,6 +17,7 @@ from servestudy.statistics.bootstrap import (
     present,
     resampled_means,
     tau_and_rho,
+    tau_b,
 )
 
 
@@ -92,6 +93,7 @@ def test_tau_and_rho_equal_scipy(schedulers, undefined):
     y[:, 60:80] = x[:, 60:80]
     expected = np.array([slow_tau_and_rho(*columns) for columns in zip(x.T, y.T, strict=True)])
     tau, rho = tau_and_rho(x, y)
+    assert np.array_equal(tau_b(x, y), tau, equal_nan=True)
     assert np.array_equal(tau, expected[:, 0], equal_nan=True)
     assert np.array_equal(rho, expected[:, 1], equal_nan=True)
     assert np.isnan(expected).any()

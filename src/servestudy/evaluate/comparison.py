@@ -12,7 +12,7 @@ import pandas as pd
 from servestudy.metrics import PRIMARY_METRIC
 from servestudy.seeds import stream
 from servestudy.statistics import reversals
-from servestudy.statistics.bootstrap import draw, percentile_interval, present, resampled_means, tau_and_rho
+from servestudy.statistics.bootstrap import draw, percentile_interval, present, resampled_means, tau_b
 from servestudy.statistics.reversal_rules import paired_differences
 from servestudy.statistics.window_values import HIGHER_IS_BETTER, WindowValues, mean_of_defined
 
@@ -124,7 +124,7 @@ def _tau(values: WindowValues, name: str) -> pd.DataFrame:
 def _taus(sides: list[np.ndarray], others: list[int]) -> tuple[np.ndarray, np.ndarray]:
     """tau-b of the panel without and with the scheduler, in each column."""
     x, y = sides
-    return tau_and_rho(x[others], y[others])[0], tau_and_rho(x, y)[0]
+    return tau_b(x[others], y[others]), tau_b(x, y)
 
 
 def _reversals(values: WindowValues, name: str) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from scipy.stats import ConstantInputWarning, kendalltau, spearmanr
 
-from servestudy.statistics.bootstrap import RESAMPLES, percentile_interval, resampled_means, tau_and_rho
+from servestudy.statistics.bootstrap import RESAMPLES, percentile_interval, resampled_means, tau_b
 from servestudy.statistics.cross_metric import IDENTITIES, Condition, conditions
 from servestudy.statistics.window_values import WindowValues
 from servestudy.tables import column
@@ -54,7 +54,7 @@ def resampled_taus(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> np
         return np.full(RESAMPLES, np.nan)
     places = rng.integers(0, n_windows, size=(RESAMPLES, n_windows))
     means_a, means_b = resampled_means(a, places), resampled_means(b, places)
-    taus, _ = tau_and_rho(means_a, means_b)
+    taus = tau_b(means_a, means_b)
     n_common = (~np.isnan(means_a) & ~np.isnan(means_b)).sum(axis=0)
     return np.where(n_common >= LEAST_SCHEDULERS, taus, np.nan)
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 
 from servestudy.metrics import PRIMARY_METRIC
-from servestudy.statistics.bootstrap import tau_and_rho
+from servestudy.statistics.bootstrap import tau_b
 from servestudy.statistics.robustness_variants import UNDEFINED_RULES, variants
 from servestudy.statistics.temporal_splits import temporal_splits
 from servestudy.statistics.window_values import WindowValues, mean_of_defined
@@ -91,7 +91,7 @@ def _row(
     taus, below_two = np.array([]), 0
     if means:
         x, y = np.array(means).transpose(1, 2, 0)
-        taus, _ = tau_and_rho(x, y)
+        taus = tau_b(x, y)
         below_two = int(((~np.isnan(x) & ~np.isnan(y)).sum(axis=0) < 2).sum())
     defined = taus[~np.isnan(taus)]
     mean, low, high = (defined.mean(), defined.min(), defined.max()) if len(defined) else (np.nan,) * 3

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from servestudy.statistics.bootstrap import resampled_means, tau_and_rho
+from servestudy.statistics.bootstrap import resampled_means, tau_b
 from servestudy.statistics.sample_complexity import N_DRAWS, means_of_defined, pooled_values
 from servestudy.statistics.window_values import WindowValues, mean_of_defined
 from servestudy.tables import column
@@ -73,7 +73,7 @@ def mean_tau(pooled: np.ndarray, draws: np.ndarray, reference: np.ndarray) -> tu
     if not draws.size:
         return np.nan, len(draws)
     means = resampled_means(pooled, draws)
-    taus, _ = tau_and_rho(means, np.broadcast_to(reference[:, None], means.shape))
+    taus = tau_b(means, np.broadcast_to(reference[:, None], means.shape))
     return mean_of_defined(taus), int(np.isnan(taus).sum())
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from servestudy.metrics import PRIMARY_METRIC
-from servestudy.statistics.bootstrap import draw, percentile_interval, resampled_means, tau_and_rho
+from servestudy.statistics.bootstrap import draw, percentile_interval, resampled_means, tau_b
 from servestudy.statistics.published_order import SEED
 from servestudy.statistics.sample_complexity import CRITERIA, means_of_defined, recovery
 from servestudy.statistics.window_size import by_requests
@@ -85,7 +85,7 @@ def _row(own: np.ndarray, at_200: np.ndarray) -> dict[str, float]:
     points, resampled = ({
         "spread": ranges(resampled_means(own, drawn)),
         "window_spread": resampled_means(apart, drawn)[0],
-        "tau_b_with_200": tau_and_rho(resampled_means(own, drawn), resampled_means(at_200, drawn))[0],
+        "tau_b_with_200": tau_b(resampled_means(own, drawn), resampled_means(at_200, drawn)),
     } for drawn in (everything, places))  # fmt: skip
     row = {
         "n_windows": n_windows,
