@@ -15,7 +15,7 @@ SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES)
 PIP := $(VENV)/bin/python -m pip -qq --disable-pip-version-check --no-input
 
 all: setup ## set up, then the default run: embedded traces, no network needed
-	@echo "Run: embedded traces (synthetic), config/config.yaml; about 6 minutes on 2 cores"
+	@echo "Run: embedded traces (synthetic), config/config.yaml; about 7 minutes on 2 cores"
 	@$(SNAKEMAKE)
 
 smoke: setup ## the whole workflow on 4 windows a source
@@ -23,7 +23,7 @@ smoke: setup ## the whole workflow on 4 windows a source
 	@$(SNAKEMAKE) --configfile config/smoke.yaml
 
 real: setup ## three public traces, 5 MB to download (or SERVESTUDY_TRACE_MIRROR=<folder>)
-	@echo "Run: real traces, config/real.yaml; about 6 minutes on 2 cores"
+	@echo "Run: real traces, config/real.yaml; about 8 minutes on 2 cores"
 	@$(SNAKEMAKE) --configfile config/real.yaml
 
 paper-run: setup ## the published study on its own traces, 1.4 GB to download
@@ -45,7 +45,7 @@ test-spotcheck: ## the tests of the spot-check that need torch and transformers
 	@OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=0 .venv-spotcheck/bin/python -m pytest -q tests/test_spotcheck_*.py
 
 test: setup ## all tests, a smoke run of the workflow included
-	@echo "Tests; about 8 minutes on 2 cores"
+	@echo "Tests; about 9 minutes on 2 cores"
 	@$(VENV)/bin/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder
 
 lint: setup ## check style and workflow
