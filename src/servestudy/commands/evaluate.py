@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from servestudy.commands.options import NewCommand, chosen_model, load_factor, one_of, positive_number, rules_option
+from servestudy.commands.options import NewCommand, chosen_model, load_factor, one_of, positive_number, settings_options
 from servestudy.errors import UserError
 
 MODELS = ["published", "serving"]
@@ -50,14 +50,7 @@ def add_commands(command: NewCommand) -> None:
 
 def _run_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--run", default="embedded", help="name of the run, below results/ (default: %(default)s)")
-    sub.add_argument(
-        "--serving",
-        type=Path,
-        default=Path("config/serving.yaml"),
-        metavar="FILE",
-        help="settings of the serving model (default: %(default)s)",
-    )
-    rules_option(sub)
+    settings_options(sub)
 
 
 def evaluate(args: argparse.Namespace) -> None:

@@ -15,6 +15,11 @@ def model_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--model", choices=["published", "serving"], default="published", help="engine model (default: %(default)s)"
     )
+    settings_options(sub)
+
+
+def settings_options(sub: argparse.ArgumentParser) -> None:
+    """--serving and --set: what the engine models run under."""
     sub.add_argument(
         "--serving",
         type=Path,
