@@ -19,6 +19,7 @@ from servestudy import calibration, simulation
 from servestudy.calibration import calibrate, read_lambda_ref
 from servestudy.config import check_run, run_layers
 from servestudy.engine import fixed_step
+from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.schedulers.registry import make_scheduler
 from servestudy.simulation import simulate_window
 from servestudy.windows.frozen import read_windows
@@ -86,7 +87,8 @@ def engine_seconds(folder: Path, config: dict) -> dict[str, float]:
             started = time.process_time()
             for window in windows:
                 make = lambda: make_scheduler(name)  # noqa: B023, E731
-                list(simulate_window(window, lambda_ref[window.window_id], name, make, config["repetitions"]))
+                load, repetitions = lambda_ref[window.window_id], config["repetitions"]
+                list(simulate_window(window, load, name, make, repetitions, PUBLISHED_MODEL))
             spent[name] += time.process_time() - started
     return {"engine": clock.seconds, **spent}
 

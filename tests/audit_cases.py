@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from servestudy.audit.switches import rules_of
-from servestudy.engine.fixed_step import Outcome
 from servestudy.engine.fixed_step_corrected import run_with_rules
+from servestudy.engine.fixed_step_records import Outcome
 from servestudy.published_model import PublishedModel
 from servestudy.schedulers.protocol import ReplicaLimits
 from servestudy.workload import Workload

@@ -50,4 +50,4 @@ def write_cells(folder: Path, windows: dict[str, list[FrozenWindow]], model: Eng
         lambda_ref = read_lambda_ref(folder / f"calibration/{model.name}/{source}.parquet")
         for name in names:
             out = folder / f"cells/{model.name}/{source}/{name}.parquet"
-            simulate_shard(of_source, lambda_ref, name, lambda name=name: model.scheduler(name), 2, out, model)
+            simulate_shard(of_source, lambda_ref, name, lambda name=name: model.scheduler(name), 2, model, out)

@@ -53,11 +53,8 @@ def study(tmp_path_factory):
     cells, ablations = [], []
     for source, windows in made.items():
         for name in SCHEDULERS:
-            rows = [
-                row
-                for w in windows
-                for row in simulate_window(w, LOAD, name, partial(PUBLISHED_MODEL.scheduler, name), 1, REGIONS)
-            ]
+            make = partial(PUBLISHED_MODEL.scheduler, name)
+            rows = [row for w in windows for row in simulate_window(w, LOAD, name, make, 1, PUBLISHED_MODEL, REGIONS)]
             cells.append(folder / f"{source}.{name}.parquet")
             write_table(pa.Table.from_pylist(rows, CELL_SCHEMA), CELL_SCHEMA, cells[-1])
         own = [path for path in cells if path.name.startswith(source)]

@@ -33,7 +33,7 @@ def shard(tmp_path, make, name="fifo", windows=None, lambda_ref=None, repetition
     windows = windows or [window(0), window(1)]
     lambda_ref = {w.window_id: 50.0 for w in windows} if lambda_ref is None else lambda_ref
     out = tmp_path / "cells.parquet"
-    simulate_shard(windows, lambda_ref, name, make, repetitions, out)
+    simulate_shard(windows, lambda_ref, name, make, repetitions, PUBLISHED_MODEL, out)
     return read_table(out, CELL_SCHEMA).to_pandas()
 
 

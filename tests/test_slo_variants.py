@@ -12,6 +12,7 @@ import pytest
 from servestudy.engine.fixed_step import run
 from servestudy.errors import UserError
 from servestudy.metrics import METRICS
+from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.schedulers.protocol import Action, Scheduler
 from servestudy.schedulers.registry import make_scheduler, schedulers_of
 from servestudy.simulation import CELL_SCHEMA, measure, simulate_shard
@@ -56,7 +57,7 @@ def plain_row(window, name, region, multiplier):
     scaled = rescale(workload_of(window), LOAD * REGIONS[region])
     slack = scaled.deadline_s - scaled.arrival_s
     moved = replace(scaled, deadline_s=scaled.arrival_s + slack * multiplier / 20)
-    return measure(run(moved.requests(), moved.output_tokens.tolist(), make_scheduler(name)), moved)
+    return measure(run(moved.requests(), moved.output_tokens.tolist(), make_scheduler(name)), moved, PUBLISHED_MODEL)
 
 
 @pytest.mark.parametrize("name", schedulers_of("published"))
@@ -139,7 +140,7 @@ def shard(tmp_path):
     lambda_ref = {window.window_id: LOAD for window in windows}
     cells = [tmp_path / "edf.parquet", tmp_path / "fifo.parquet"]
     for path in cells:
-        simulate_shard(windows, lambda_ref, path.stem, partial(make_scheduler, path.stem), 2, path)
+        simulate_shard(windows, lambda_ref, path.stem, partial(make_scheduler, path.stem), 2, PUBLISHED_MODEL, path)
     out = {10: tmp_path / "10.parquet", 40: tmp_path / "40.parquet"}
 
     def simulate(windows=windows, lambda_ref=lambda_ref, cells=cells, schedulers=("edf", "fifo")):

@@ -107,7 +107,9 @@ def test_cells_at_200_are_those_of_the_study(tmp_path):
         study = first_requests(whole, 200)
         lambda_ref = calibrate(synthesize(study.time_s, study.prompt_tokens, study.output_tokens, study.number))
         for name in ("fifo", "edf"):
-            rows = simulate_window(study, lambda_ref.lambda_ref, name, partial(make_scheduler, name), 1)
+            rows = simulate_window(
+                study, lambda_ref.lambda_ref, name, partial(make_scheduler, name), 1, PUBLISHED_MODEL
+            )
             expected += [row for row in rows if row["region"] in ("KNEE", "HIGH_PRESSURE")]
     assert repr(found) == repr([{name: row[name] for name in CELL_SCHEMA.names} for row in expected])
     assert len(read_table(out[100], CELL_SCHEMA)) == len(found)

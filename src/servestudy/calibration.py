@@ -6,12 +6,13 @@ the point that this very bisection path ends at; the number of halvings is part 
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import pyarrow as pa
 
-from servestudy.engine.fixed_step import STEP_S
+from servestudy.engine.fixed_step_records import STEP_S
+from servestudy.engine_model import Calibration
 from servestudy.errors import UserError
 from servestudy.metrics import slo_violation_rate
 from servestudy.progress import progress
@@ -45,16 +46,6 @@ CALIBRATION_SCHEMA = pa.schema(
         ),
     ]
 )
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """`lambda_ref`, and the violation curve: each load factor that was tried with the share of late requests there."""
-
-    lambda_ref: float
-    load_factors: list[float]
-    violation_rates: list[float]
-    capacity_rps: float = math.nan
 
 
 def violation_rate(workload: Workload, load_factor: float, model: PublishedModel) -> float:

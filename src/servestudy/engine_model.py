@@ -1,5 +1,7 @@
 """What the two engine models have in common: requests of a window, load, scheduler, run and metrics."""
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from servestudy.schedulers.protocol import Scheduler
@@ -7,8 +9,17 @@ from servestudy.windows.frozen import FrozenWindow
 from servestudy.workload import Workload
 
 if TYPE_CHECKING:
-    from servestudy.calibration import Calibration
     from servestudy.metrics import Outcome
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """`lambda_ref`, and the violation curve: each load factor that was tried with the share of late requests there."""
+
+    lambda_ref: float
+    load_factors: list[float]
+    violation_rates: list[float]
+    capacity_rps: float = math.nan
 
 
 class EngineModel(Protocol):
@@ -24,7 +35,7 @@ class EngineModel(Protocol):
     def workload(self, window: FrozenWindow) -> Workload:
         """The unscaled requests of a window."""
 
-    def calibrate(self, window: FrozenWindow) -> "Calibration":
+    def calibrate(self, window: FrozenWindow) -> Calibration:
         """The reference load of a window."""
 
     def scaled(self, workload: Workload, load_factor: float) -> Workload:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from servestudy.engine.fixed_step import Outcome
+from servestudy.engine.fixed_step_records import Outcome
 from servestudy.workload import Workload
 
 

@@ -91,7 +91,7 @@ def panel_rows(
         lambda_ref = calibrating.calibrate(window).lambda_ref
     yield window.window_id, "", "", "lambda_ref", lambda_ref
     for name in progress(schedulers, len(schedulers), "schedulers"):
-        for cell in simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, model=model):
+        for cell in simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, model):
             for metric in MEASURED:
                 yield window.window_id, cell["region"], name, metric, cell[metric]
 

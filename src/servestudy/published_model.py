@@ -1,19 +1,17 @@
 """The published model under given rules: the requests of a window, the load, and a run of one cell."""
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from servestudy.audit.rules import PUBLISHED, Rules
-from servestudy.engine.fixed_step import MODEL, STEP_S, Outcome
+from servestudy.engine.fixed_step import MODEL
 from servestudy.engine.fixed_step_corrected import run_with_rules
+from servestudy.engine.fixed_step_records import STEP_S, Outcome
+from servestudy.engine_model import Calibration
 from servestudy.metrics import cell_metrics
 from servestudy.schedulers.protocol import Scheduler
 from servestudy.schedulers.registry import make_scheduler
 from servestudy.windows.frozen import FrozenWindow
 from servestudy.workload import NOISE_SEED_BASE, Workload, rescale, synthesize
-
-if TYPE_CHECKING:
-    from servestudy.calibration import Calibration
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class PublishedModel:
         """The model with its own rules of calibration, and all others as published."""
         return PublishedModel(Rules(calibration=self.rules.calibration))
 
-    def calibrate(self, window: FrozenWindow) -> "Calibration":
+    def calibrate(self, window: FrozenWindow) -> Calibration:
         """The reference load of a window."""
         from servestudy.calibration import calibrate  # which needs this module
 

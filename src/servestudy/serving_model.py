@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from servestudy.calibration import Calibration
 from servestudy.engine.iteration import ReplicaConfig, replica_limits, run
 from servestudy.engine.outcome import Outcome
 from servestudy.engine.time_model import PROFILES
+from servestudy.engine_model import Calibration
 from servestudy.errors import UserError
 from servestudy.metrics import cell_metrics, slo_violation_rate
 from servestudy.schedulers.protocol import Scheduler

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from servestudy.engine.fixed_step import Outcome, Telemetry
+from servestudy.engine.fixed_step_records import Outcome, Telemetry
 from servestudy.engine_model import EngineModel
 from servestudy.errors import UserError
 from servestudy.metrics import METRICS
 from servestudy.progress import progress
-from servestudy.published_model import PUBLISHED_MODEL
 from servestudy.schedulers.protocol import Scheduler
 from servestudy.tables import column, write_table
 from servestudy.windows.frozen import FrozenWindow
@@ -60,7 +59,7 @@ def outcome_hash(outcome: Outcome) -> str:
     return hashlib.sha256(events.astype("<i8").tobytes()).hexdigest()
 
 
-def measure(outcome: Outcome, scaled: Workload, model: EngineModel = PUBLISHED_MODEL) -> dict[str, float | int | str]:
+def measure(outcome: Outcome, scaled: Workload, model: EngineModel) -> dict[str, float | int | str]:
     """Metrics, telemetry and outcome hash of one run on a scaled window, by name."""
     rejected = len(outcome.rejected_ids)
     return model.metrics(outcome, scaled) | {
@@ -104,7 +103,7 @@ def cell_row(
     repetition: int,
     load_factor: float,
     measured: dict,
-    model: EngineModel = PUBLISHED_MODEL,
+    model: EngineModel,
 ) -> dict[str, float | int | str]:
     """A row of CELL_SCHEMA."""
     return {
@@ -127,8 +126,8 @@ def simulate_window(
     name: str,
     make: Callable[[], Scheduler],
     repetitions: int,
+    model: EngineModel,
     regions: Iterable[str] = REGIONS,
-    model: EngineModel = PUBLISHED_MODEL,
 ) -> list[dict]:
     """Rows of CELL_SCHEMA for one window: repetitions in order, regions innermost.
 
@@ -167,8 +166,8 @@ def simulate_shard(
     name: str,
     make: Callable[[], Scheduler],
     repetitions: int,
+    model: EngineModel,
     out: Path | str,
-    model: EngineModel = PUBLISHED_MODEL,
 ) -> None:
     """Simulate a scheduler on all windows of a source and write the cells.
 
@@ -178,6 +177,6 @@ def simulate_shard(
     rows = [
         row
         for window in progress(windows, len(windows), f"{name}, windows")
-        for row in simulate_window(window, lambda_ref[window.window_id], name, make, repetitions, model=model)
+        for row in simulate_window(window, lambda_ref[window.window_id], name, make, repetitions, model)
     ]
     write_table(pa.Table.from_pylist(rows, CELL_SCHEMA), CELL_SCHEMA, out)

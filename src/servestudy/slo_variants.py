@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from servestudy.engine.fixed_step import Outcome
+from servestudy.engine.fixed_step_records import Outcome
 from servestudy.errors import UserError
 from servestudy.metrics import METRICS
 from servestudy.progress import progress
@@ -99,7 +99,7 @@ def variant_rows(
             of_multiplier = outcomes(scaled, make, name, model)
         for multiplier, outcome in of_multiplier.items():
             measured = measure(outcome, scaled[multiplier], model)
-            rows[multiplier].append(cell_row(window, region, name, 0, load_factor, measured))
+            rows[multiplier].append(cell_row(window, region, name, 0, load_factor, measured, model))
     return rows
 
 

@@ -82,7 +82,7 @@ def simulate_sizes(
             window = first_requests(whole, size)
             lambda_ref = calibrate(model.workload(window), 1 / size, model).lambda_ref
             for name in schedulers:
-                rows += simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, regions, model)
+                rows += simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, model, regions)
         tables[size] = pa.Table.from_pylist(rows, CELL_SCHEMA)
     for size, path in out.items():
         write_table(tables[size], CELL_SCHEMA, path)

@@ -87,7 +87,7 @@ def _window_rows(
     done = [region for region in regions if (window.window_id, region, name) in finished]
     yield from (finished[window.window_id, region, name] for region in done)
     again = [region for region in regions if region not in done]
-    yield from simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, again, model)
+    yield from simulate_window(window, lambda_ref, name, partial(model.scheduler, name), 1, model, again)
 
 
 def _finished(cells: Sequence[Path | str]) -> dict[tuple[str, str, str], dict]:

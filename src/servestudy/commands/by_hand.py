@@ -61,7 +61,7 @@ def cell(args: argparse.Namespace) -> None:
     window = one_of("window", window_id, windows)
     lambda_ref = read_lambda_ref(results / f"calibration/{model.name}/{args.source}.parquet")[window_id]
     make = partial(model.scheduler, args.scheduler)
-    (row,) = simulate_window(window, lambda_ref, args.scheduler, make, 1, [args.region], model)
+    (row,) = simulate_window(window, lambda_ref, args.scheduler, make, 1, model, [args.region])
     for name, value in row.items():
         print(f"{name:36s} {value!r}" if isinstance(value, float) else f"{name:36s} {value}")
 

@@ -69,8 +69,8 @@ def simulate(args: argparse.Namespace) -> None:
         args.scheduler,
         partial(model.scheduler, args.scheduler),
         args.repetitions,
-        args.out,
         model,
+        args.out,
     )
 
 

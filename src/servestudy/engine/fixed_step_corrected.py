@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import numpy as np
 
 from servestudy.audit.rules import EngineRules
-from servestudy.engine.fixed_step import PUBLISHED_LIMITS, STEP_S, Outcome, first_step_at, run
-from servestudy.engine.fixed_step_records import StepCounters, TimedOutcome
+from servestudy.engine.fixed_step import PUBLISHED_LIMITS, first_step_at, run
+from servestudy.engine.fixed_step_records import STEP_S, Outcome, StepCounters, TimedOutcome
 from servestudy.schedulers.protocol import Action, ReplicaLimits, ReplicaView, Request, Scheduler
 
 NOBODY: Set[int] = frozenset()

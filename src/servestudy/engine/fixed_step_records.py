@@ -1,11 +1,55 @@
-"""What a fixed-step run under corrected rules records: telemetry summed over equal steps, and times of unequal ones."""
+"""What a fixed-step run records: outcome and telemetry; under corrected rules also steps of unequal length."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from servestudy.engine.fixed_step import Outcome, Telemetry
 from servestudy.schedulers.protocol import ReplicaLimits
+
+STEP_S = 0.001
+
+
+@dataclass(frozen=True)
+class Telemetry:
+    """Counters over executed steps; steps skipped while the replica was idle do not count."""
+
+    queue_depth_mean: float
+    queue_depth_max: int
+    batch_saturation_mean: float
+    batch_saturation_max: float
+    kv_occupancy_mean: float
+    kv_occupancy_max: float
+    admission_control_activations: int
+    preemption_or_reorder_events: int
+    prefill_decode_contention_fraction: float
+    token_budget_saturation_fraction: float
+    n_steps: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What happened to the requests of one run. Arrays have one entry a completed request, in completion order:
+    by step, and within a step in admission order. A step's tokens are stamped at its end."""
+
+    completed_ids: np.ndarray
+    first_token_step: np.ndarray
+    completion_step: np.ndarray
+    last_step: int
+    telemetry: Telemetry
+    rejected_ids: tuple[int, ...] = field(default=(), kw_only=True)
+
+    @property
+    def first_token_s(self) -> np.ndarray:
+        return (self.first_token_step + 1) * STEP_S
+
+    @property
+    def completion_s(self) -> np.ndarray:
+        return (self.completion_step + 1) * STEP_S
+
+    @property
+    def sim_duration_s(self) -> float:
+        """Start (not end) of the last executed step, as the study defines it."""
+        return self.last_step * STEP_S
 
 
 @dataclass(frozen=True)

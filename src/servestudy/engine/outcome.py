@@ -7,7 +7,7 @@ from operator import attrgetter
 import numpy as np
 
 from servestudy.engine.decodes import Cohort
-from servestudy.engine.fixed_step import Telemetry
+from servestudy.engine.fixed_step_records import Telemetry
 from servestudy.schedulers.protocol import Request
 
 

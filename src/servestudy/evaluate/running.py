@@ -95,7 +95,7 @@ def run_job(job: WindowJob) -> WindowResult:
 
 def _run_registered(job: WindowJob) -> WindowResult:
     make = partial(job.model.scheduler, job.name)
-    rows = simulate_window(job.window, job.lambda_ref, job.name, make, 1, job.regions, job.model)
+    rows = simulate_window(job.window, job.lambda_ref, job.name, make, 1, job.model, job.regions)
     return WindowResult(job, rows)
 
 
