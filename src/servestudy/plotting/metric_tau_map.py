@@ -34,13 +34,18 @@ def draw(tables: dict[str, pd.DataFrame], context: Context) -> Figure:
         " diagonal: mean; above: smallest to largest; in brackets: undefined conditions, left out"
     )
     figure = new_figure(what, context, height_in=4.4, width_in=PAGE_WIDTH_IN)
+    print_metric_pairs(figure, colours, texts)
+    return figure
+
+
+def print_metric_pairs(figure: Figure, colours: pd.DataFrame, texts: np.ndarray) -> None:
+    """A map [metric, metric] of tau-b with its texts; metrics are named on one side and numbered on both."""
     axes = figure.subplots()
     image = print_matrix(axes, colours, texts, limits=(-1, 1), fontsize=6)
     axes.set_xticks(range(len(NAMES)), range(1, len(NAMES) + 1))
     axes.set_yticks(range(len(NAMES)), [f"{short_name(name)}  {place}" for place, name in enumerate(NAMES, 1)])
     axes.set_xlabel("metric, by its number")
     figure.colorbar(image, ax=axes, label=r"mean of Kendall $\tau_b$", pad=0.01)
-    return figure
 
 
 def short_name(name: str) -> str:

@@ -6,8 +6,7 @@ from matplotlib.figure import Figure
 
 from servestudy.metrics import METRICS
 from servestudy.models_compared import of_both
-from servestudy.plotting.metric_tau_map import short_name
-from servestudy.plotting.parts import print_matrix
+from servestudy.plotting.metric_tau_map import print_metric_pairs
 from servestudy.plotting.style import PAGE_WIDTH_IN, Context, new_figure
 
 NAMES = [metric.name for metric in METRICS]
@@ -37,10 +36,5 @@ def draw(tables: dict[str, pd.DataFrame], context: Context) -> Figure:
         " the diagonal: published model; above: serving model; in brackets: undefined conditions, left out"
     )
     figure = new_figure(what, context, height_in=4.2, width_in=PAGE_WIDTH_IN)
-    axes = figure.subplots()
-    image = print_matrix(axes, colours, texts, limits=(-1, 1), fontsize=6)
-    axes.set_xticks(range(len(NAMES)), range(1, len(NAMES) + 1))
-    axes.set_yticks(range(len(NAMES)), [f"{short_name(name)}  {place}" for place, name in enumerate(NAMES, 1)])
-    axes.set_xlabel("metric, by its number")
-    figure.colorbar(image, ax=axes, label=r"mean of Kendall $\tau_b$", pad=0.01)
+    print_metric_pairs(figure, colours, texts)
     return figure
