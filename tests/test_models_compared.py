@@ -125,7 +125,7 @@ def written(name, tables, folder):
         (folder / key).parent.mkdir(exist_ok=True)
         table.to_csv(folder / f"{key}.csv") if key == "claims" else table.to_parquet(folder / f"{key}.parquet")
     files = {key: folder / f"{key}.{'csv' if key == 'claims' else 'parquet'}" for key in AUDIT_TABLES[name].reads}
-    write_csv_table(name, files, "made (synthetic)", "published, serving", folder / "out.csv")
+    write_csv_table(name, files, "made (synthetic)", "published and serving", folder / "out.csv")
     return pd.read_csv(folder / "out.csv", keep_default_na=False, dtype=str)
 
 

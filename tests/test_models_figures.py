@@ -10,7 +10,7 @@ from made_models import made_models
 from servestudy.plotting.registry import AUDIT_FIGURES
 from servestudy.plotting.style import COLUMN_WIDTH_IN, PAGE_WIDTH_IN, Context, save
 
-CONTEXT = Context("a trace set (synthetic)", "published, serving")
+CONTEXT = Context("a trace set (synthetic)", "published and serving")
 NAMES = [name for name in AUDIT_FIGURES if name.startswith("models")]
 
 

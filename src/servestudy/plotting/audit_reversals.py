@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from servestudy.audit.values import RUN
 from servestudy.plotting.audit_parts import LINE_IN, arm_axis, arm_labels
@@ -31,7 +32,10 @@ def draw(tables: dict[str, pd.DataFrame], context: Context) -> Figure:
         text = f"{kept:.0f}" if key == RUN else f"-{gone:.0f} +{new:.0f}"
         axes.text(kept + new + 0.4, line, text, va="center", fontsize=5)
     axes.axvline(0, color="black", linewidth=0.6)
-    axes.margins(x=0.12)
+    axes.use_sticky_edges = False
+    axes.margins(x=0.14)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.xaxis.set_major_formatter(lambda count, _: f"{abs(count):.0f}")
     arm_axis(axes, list(labels.values()))
     axes.set_xlabel("supported reversals (vanished to the left)")
     legend_below(figure, axes)

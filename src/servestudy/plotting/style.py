@@ -37,7 +37,8 @@ def new_figure(what: str, context: Context, height_in: float, width_in: float = 
     """
     mpl.rcParams.update(mpl.rc_params_from_file(STYLE_FILE))
     figure = Figure(figsize=(width_in, height_in))
-    lines = [what, f"{context.title}, {context.model} model"]
+    models = "models" if " and " in context.model else "model"
+    lines = [what, f"{context.title}, {context.model} {models}"]
     figure.suptitle(
         "\n".join(textwrap.fill(line, int(width_in * LETTERS_PER_IN), break_on_hyphens=False) for line in lines),
         fontsize=7,
