@@ -2,47 +2,65 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := all
-.PHONY: all smoke real paper-run spotcheck test-spotcheck test lint format lock clean help setup
+.PHONY: all smoke real paper-run report spotcheck test-spotcheck test lint format lock clean help setup setup-spotcheck
 
 CORES ?= all
 # The first that is there and new enough; another one: make PYTHON=/path/to/python3
 PYTHON ?= python3.11 python3.12 python3.13 python3.14 python3
 VENV := .venv
+VENV_SPOTCHECK := .venv-spotcheck
 LOCK := requirements.lock
-# A lock names every package, but for those that some builds of torch bring.
-PIP_OPTIONS := --no-deps
+LOCK_SPOTCHECK := requirements-spotcheck.lock
 SNAKEMAKE := $(VENV)/bin/snakemake --cores $(CORES)
-PIP := $(VENV)/bin/python -m pip -qq --disable-pip-version-check --no-input
+PIP_INSTALL := -m pip -qq --disable-pip-version-check --no-input install
+
+DEFAULT_RUN := results/embedded figures tables paper/paper.pdf
+# The HTML report of a run, unless it is newer than all that it shows: $(call report,folder of it,what it shows,options)
+define report
+@if [ ! -e $(1)/report.zip ] || [ -n "$$(find $(2) workflow/report -newer $(1)/report.zip -type f -print -quit)" ]; then \
+  echo "Report: $(1)/report.zip, open report.html in it; some seconds"; \
+  mkdir -p $(1)/report.part; \
+  told=$$($(SNAKEMAKE) --report $(1)/report.part/report.zip $(3) 2>&1) || { echo "$$told" >&2; exit 1; }; \
+  mv $(1)/report.part/report.zip $(1)/report.zip; \
+  rmdir $(1)/report.part; \
+fi
+endef
 
 all: setup ## set up, then the default run: embedded traces, no network needed
 	@echo "Run: embedded traces (synthetic), config/config.yaml; about 7 minutes on 2 cores"
 	@$(SNAKEMAKE)
+	$(call report,results,$(DEFAULT_RUN))
 
 smoke: setup ## the whole workflow on 4 windows a source
 	@echo "Run: smoke, config/smoke.yaml; about half a minute"
 	@$(SNAKEMAKE) --configfile config/smoke.yaml
+	$(call report,results/smoke,results/smoke,--configfile config/smoke.yaml)
 
 real: setup ## three public traces, 5 MB to download (or SERVESTUDY_TRACE_MIRROR=<folder>)
 	@echo "Run: real traces, config/real.yaml; about 8 minutes on 2 cores"
 	@$(SNAKEMAKE) --configfile config/real.yaml
+	$(call report,results/real,results/real,--configfile config/real.yaml)
 
 paper-run: setup ## the published study on its own traces, 1.4 GB to download
 	@echo "Run: the published study, config/paper.yaml; about 8 minutes on 2 cores after the download"
 	@$(SNAKEMAKE) --configfile config/paper.yaml
+	$(call report,results/paper,results/paper,--configfile config/paper.yaml)
+
+report: setup ## the HTML report of the default run; the runs above make theirs
+	$(call report,results,$(DEFAULT_RUN))
 
 DEVICE ?= cpu
 PRESET ?= $(if $(filter cpu,$(DEVICE)),tiny,7b)
-SPOTCHECK := $(MAKE) --no-print-directory VENV=.venv-spotcheck LOCK=requirements-spotcheck.lock PIP_OPTIONS=
 
-spotcheck: ## measure a real serving engine anew, in an environment of its own: make spotcheck DEVICE=cuda PRESET=7b
-	@$(SPOTCHECK) setup
+spotcheck: setup-spotcheck ## measure a real serving engine anew; on a GPU: make spotcheck DEVICE=cuda PRESET=7b
 	@echo "Run: the spot-check on $(DEVICE), preset $(PRESET); about 7 minutes"
-	@.venv-spotcheck/bin/snakemake spotcheck --cores $(CORES) \
+	@$(VENV_SPOTCHECK)/bin/python -m snakemake spotcheck --cores $(CORES) \
 	  --config spotcheck="{device: $(DEVICE), preset: $(PRESET), measure: true}"
 
-test-spotcheck: ## the tests of the spot-check that need torch and transformers
-	@$(SPOTCHECK) setup
-	@OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=0 .venv-spotcheck/bin/python -m pytest -q tests/test_spotcheck_*.py
+test-spotcheck: setup-spotcheck ## the tests of the spot-check that need torch and transformers
+	@$(VENV_SPOTCHECK)/bin/python -c "import torch, transformers"
+	@OMP_WAIT_POLICY=PASSIVE GOMP_SPINCOUNT=0 $(VENV_SPOTCHECK)/bin/python -m pytest -q tests/test_spotcheck_engine.py \
+	  tests/test_spotcheck_virtual_clock.py tests/test_spotcheck_vllm.py
 
 test: setup ## all tests, a smoke run of the workflow included
 	@echo "Tests; about 9 minutes on 2 cores"
@@ -77,10 +95,29 @@ setup: ## make .venv from requirements.lock, unless it is up to date
 	"$$candidate" -m venv --clear $(VENV); \
 	echo "Set-up 2/3: $$(grep -c == $(LOCK)) packages of $(LOCK); about a minute, 1 GB on disk"; \
 	trap 'echo "Set-up failed: is the package index within reach? make starts it over." >&2' ERR; \
-	$(PIP) install $(PIP_OPTIONS) --requirement $(LOCK); \
+	$(VENV)/bin/python $(PIP_INSTALL) --no-deps --requirement $(LOCK); \
 	echo "Set-up 3/3: servestudy itself; some seconds"; \
-	$(PIP) install --no-deps --editable .; \
+	$(VENV)/bin/python $(PIP_INSTALL) --no-deps --editable .; \
 	$(RECIPE) > $(VENV)/recipe
+
+# Torch and transformers beside .venv, whose packages it sees and which stays without them. Some builds of torch bring
+# packages that no lock names, so pip looks for what is missing.
+RECIPE_SPOTCHECK = { $(RECIPE); cat $(LOCK_SPOTCHECK); }
+
+setup-spotcheck: setup ## make .venv-spotcheck, unless it is up to date
+	@set -euo pipefail; \
+	if $(RECIPE_SPOTCHECK) | cmp -s - $(VENV_SPOTCHECK)/recipe && $(VENV_SPOTCHECK)/bin/python -c "import numpy"; then \
+	  exit 0; \
+	fi; \
+	echo "Set-up of $(VENV_SPOTCHECK): torch and transformers beside $(VENV); about half a minute, 1 GB on disk"; \
+	$(VENV)/bin/python -m venv --clear --without-pip $(VENV_SPOTCHECK); \
+	packages='import sysconfig; print(sysconfig.get_path("purelib"))'; \
+	echo "import site; site.addsitedir('$$($(VENV)/bin/python -c "$$packages")')" \
+	  > "$$($(VENV_SPOTCHECK)/bin/python -c "$$packages")/$(VENV).pth"; \
+	trap 'echo "Set-up failed: is the package index within reach? The same command starts it over." >&2' ERR; \
+	$(VENV_SPOTCHECK)/bin/python $(PIP_INSTALL) --no-compile --requirement $(LOCK_SPOTCHECK); \
+	$(VENV_SPOTCHECK)/bin/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .; \
+	$(RECIPE_SPOTCHECK) > $(VENV_SPOTCHECK)/recipe
 
 lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --no-annotate --no-header \
@@ -89,7 +126,7 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	  --no-header --constraints requirements.lock --quiet | grep -vE '^(nvidia|cuda|triton)' > requirements-spotcheck.lock
 
 clean: ## remove what runs have made; keeps raw traces and .venv
-	rm -rf results figures tables
+	rm -rf results figures tables paper/paper.pdf
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 12
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 17

@@ -23,6 +23,10 @@ pathvars:
     benchmarks=f"results/{RUN}/benchmarks",
     figures="figures" if IS_DEFAULT_RUN else f"results/{RUN}/figures",
     tables="tables" if IS_DEFAULT_RUN else f"results/{RUN}/tables",
+    paper="paper" if IS_DEFAULT_RUN else f"results/{RUN}/paper",
+
+
+report: "workflow/report/workflow.rst"
 
 
 wildcard_constraints:
@@ -45,6 +49,9 @@ include: "workflow/rules/tiers.smk"
 include: "workflow/rules/claims.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/tables.smk"
+include: "workflow/rules/notebooks.smk"
+include: "workflow/rules/traceability.smk"
+include: "workflow/rules/paper.smk"
 include: "workflow/rules/release.smk"
 
 
@@ -63,6 +70,9 @@ rule all:
         rules.audit.input,
         rules.spotcheck.input,
         rules.tiers.input,
+        rules.notebooks.input,
+        rules.traceability.input,
+        rules.paper.input,
         rules.write_manifest.output,
     message:
         "The run is complete: {input}"

@@ -1,8 +1,14 @@
-"""A serving engine without a model, for tests of what measures engines: the policy functions and blocks of KV."""
+"""A serving engine without a model, for tests of what measures engines: the policy functions and blocks of KV.
+
+And an episode for it.
+"""
 
 import time
 
+import numpy as np
+
 from servestudy.spotcheck.clock import RealClock
+from servestudy.spotcheck.episode import Episode
 from servestudy.spotcheck.policy import DECODING, PREFILLING, WAITING, Candidate, admissible, blocks_of, compose
 from servestudy.spotcheck.presets import BLOCK_TOKENS, Preset
 from servestudy.spotcheck.replay import Step
@@ -18,10 +24,24 @@ RECORD = {
 }
 
 
+def made_episode(source="azure_made", number=0, n=24) -> Episode:
+    draws = np.random.default_rng(number + len(source))
+    return Episode(
+        source,
+        f"{source}_w{number:02d}",
+        number,
+        np.cumsum(draws.exponential(0.1, n)),
+        draws.integers(5, 80, n),
+        draws.integers(2, 12, n),
+        np.full(n, 20.0),
+    )
+
+
 class MadeEngine:
     """Steps take `step_s` of real time. `fail_at`: number of the `begin` whose replay fails in its third step."""
 
     name = "a made engine"
+    block_tokens = BLOCK_TOKENS
     busy_s = 0.0
 
     def __init__(self, step_s: float = 0.0003, fail_at: int = -1, slow_at: int = -1):

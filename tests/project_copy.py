@@ -8,7 +8,21 @@ import sys
 from pathlib import Path
 
 SNAKEMAKE = Path(sys.executable).with_name("snakemake")
-NEEDED = ("Snakefile", "claims", "config", "data/spotcheck", "workflow", "profiles", "src", "environment.yml")
+NEEDED = (
+    "Snakefile",
+    "claims",
+    "config",
+    "data/spotcheck",
+    "notebooks",
+    "paper",
+    "CITATION.cff",
+    "LICENSE",
+    "workflow",
+    "profiles",
+    "src",
+    "environment.yml",
+)
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.egg-info", "paper.pdf")
 NOTHING = "Nothing to be done"
 
 
@@ -17,7 +31,7 @@ def copy_of(project: Path, folder: Path) -> Path:
     folder.mkdir()
     for name in NEEDED:
         if (project / name).is_dir():
-            shutil.copytree(project / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+            shutil.copytree(project / name, folder / name, ignore=LEFT_OUT)
         else:
             shutil.copy(project / name, folder)
     return folder

@@ -1,55 +1,37 @@
-"""The serving engine of the simulator under the spot-check's arms, against steps and times seen on two real engines.
-
-The figures are those of transformers' continuous batching (5.17 to 5.24) and vLLM 0.32, both stepped by hand under the
-same cost model and requests; vLLM's only where the two differ.
-"""
+"""The serving engine of the simulator under the spot-check's arms, against steps and times seen on two real engines."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_requests import made_requests
+from virtual_clock import AGREEMENT, AMPLE, LITTLE, TBT_S, in_simulator, jobs
 
 from servestudy.errors import UserError
 from servestudy.spotcheck.policy import ARMS, Slai
-from servestudy.spotcheck.simulator import StepTime, simulate
-
-STEP = StepTime(0.004, 30e-6)
-BUDGET, SEQS, TBT_S = 256, 64, 0.05
+from servestudy.spotcheck.simulator import StepTime
 
 
-def run(rate_rps, arm, kv_blocks=2000, tbt_s=TBT_S, n=300):
-    requests = made_requests(rate_rps, n)
-    outcome, holds = simulate([(*row, tbt_s) for row in requests], arm, STEP, kv_blocks * 16, BUDGET, SEQS)
-    arrival_s = np.array([row[0] for row in requests])[outcome.completed_ids]
+def run(rate_rps, arm, kv_tokens=AMPLE, tbt_s=TBT_S, n=300):
+    requests = jobs(rate_rps, n, tbt_s)
+    outcome, holds = in_simulator(arm, requests, kv_tokens)
+    arrival_s = np.array([each.arrival_s for each in requests])[outcome.completed_ids]
     ttft_s, latency_s = np.sort(outcome.first_token_s - arrival_s), outcome.completion_s - arrival_s
     return outcome, holds, ttft_s, latency_s
 
 
-@pytest.mark.parametrize(
-    ("rate_rps", "arm", "steps", "makespan_s", "ttft_p50_s", "ttft_p99_s", "latency_s"),
-    [
-        (60, "fcfs", 863, 5.63, 0.017, 0.126, 0.356),
-        (60, "slai", 869, 5.65, 0.014, 0.099, 0.425),
-        (90, "fcfs", 491, 4.14, 0.091, 0.230, 0.565),
-        (90, "slai", 523, 4.27, 0.029, 0.664, 0.737),  # vLLM's; transformers' differ by under 1 % in steps
-    ],
-)
-def test_with_ample_kv_the_simulator_takes_the_engines_steps(
-    rate_rps, arm, steps, makespan_s, ttft_p50_s, ttft_p99_s, latency_s
-):
-    outcome, _, ttft, latency = run(rate_rps, ARMS[arm])
-    assert outcome.last_step + 1 == steps
+@pytest.mark.parametrize("row", AGREEMENT, ids=lambda row: f"{row.arm} at {row.rate_rps:g}/s")
+def test_with_ample_kv_the_simulator_takes_the_engines_steps(row):
+    outcome, _, ttft, latency = run(row.rate_rps, ARMS[row.arm])
+    assert outcome.last_step + 1 == row.steps
     assert outcome.preemptions.sum() == 0
-    found = outcome.sim_duration_s, ttft[150], ttft[297], latency.mean()
-    assert found == pytest.approx((makespan_s, ttft_p50_s, ttft_p99_s, latency_s), abs=0.0055)
+    assert (outcome.sim_duration_s, ttft[150], ttft[297], latency.mean()) == pytest.approx(row[3:], abs=0.0055)
 
 
 @pytest.mark.parametrize(
     ("arm", "steps", "latency_s"), [("fcfs", 3027, 0.253), ("slai", 3024, 0.258)]
 )  # vLLM's; victims are each engine's own
 def test_with_little_kv_the_simulator_is_close_to_the_engines(arm, steps, latency_s):
-    outcome, _, _, latency = run(22, ARMS[arm], kv_blocks=200)
+    outcome, _, _, latency = run(22, ARMS[arm], kv_tokens=LITTLE)
     assert outcome.last_step + 1 == pytest.approx(steps, rel=0.002)
     assert latency.mean() == pytest.approx(latency_s, rel=0.01)
     assert outcome.preemptions.sum() > 0

@@ -1,5 +1,6 @@
 """Figures and tables of the tiers study from a small run of both variants, through the commands."""
 
+from dataclasses import fields
 from pathlib import Path
 
 import pandas as pd
@@ -9,7 +10,10 @@ from servestudy.cli import main
 from servestudy.plotting.registry import TIER_FIGURES
 from servestudy.tabulation.registry import CLAIMS, TIER_TABLES
 from servestudy.tabulation.tiers_hypotheses import ANSWERS, HYPOTHESES
+from servestudy.tabulation.tiers_reported import RULES
 from servestudy.tiers.reported import reported_values
+from servestudy.tiers.settings import Rules
+from servestudy.tiers.study import Design
 
 STUDY = ["infaas_vllm", "ours_one_tier", "ours"]
 SMALL = ["--mixes", "uniform", "--tiers", "4"]
@@ -18,11 +22,14 @@ JOBS = {
         ["--systems", *STUDY, *SMALL, "--requests", "300", "400", "--variants", "published", "time_limit_s=inf",
          "batch_cap=true,decodes_hold_kv=true"],
         ["--systems", *STUDY, *SMALL, "--requests", "200", "--set", "streams=separate", "--seeds", "1", "2"],
-        ["--systems", "ours", "round_robin_vllm", "--preset", "fixed", "--tiers", "1"],
+        ["--systems", "ours", "round_robin_vllm", "--preset", "fixed", "--tiers", "1",
+         "--variants", *RULES["decode_attention"], *RULES["prefill_attention"]],
+        ["--systems", "ours", "--preset", "fixed", "--tiers", "3"],
     ],
     "serving": [
         ["--preset", "serving", "--systems", *STUDY, "llumnix24", *SMALL, "--requests", "200", "--seeds", "1", "2",
          "--loads", "0.7", "1.1", "burst", "--variants", "published", "queue_order=fifo"],
+        ["--preset", "fixed_serving", "--systems", "ours", "--tiers", "1", "3"],
     ],
 }  # fmt: skip
 
@@ -36,6 +43,10 @@ def run(tmp_path_factory) -> Path:
             assert main(["tiers", *options, "--out", str(path)]) == 0
         out = [f"--{name}={folder / model / name}.parquet" for name in ("metrics", "speedups", "gains")]
         assert main(["tiers-analyse", "--cells", *map(str, cells), *out]) == 0
+    single = ["--preset", "serving", "--systems", *STUDY, "llumnix24", *SMALL, "--requests", "100", "--each-request"]
+    assert main(["tiers", *single, "--out", str(folder / "serving/requests.parquet")]) == 0
+    few = ["--requests", "40", "--kv-blocks", "64"]
+    assert main(["tiers-timeline", *few, "--out", str(folder / "serving/timeline.parquet")]) == 0
     return folder
 
 
@@ -61,6 +72,11 @@ def draw(name: str, run: Path, out: Path) -> str:
         ("ttft_against_tbt", ["TBT mean as published", "serving: uniform, 200 requests, burst"]),
         ("per_tier", ["What each of 4 tiers gets", "Llumnix (OSDI'24)", "longest wait (s), burst"]),
         ("censoring", ["requests completed", "no limit"]),
+        ("tiers_by_k", ["First and last tier", "TBT P99 (s), load 1.1", "SLO attainment, burst", "last tier"]),
+        ("load_dependence", ["E2E P99, over INFaaS + vLLM", "TTFT mean, over one tier", "K = 4"]),
+        ("cost", ["gain in cost per latency, published", "busy GPU time (s), serving", "paid for all GPUs ($)"]),
+        ("latency_cdfs", ["K = 4, uniform mix", "TTFT (s), burst", "Llumnix (OSDI'24)", "share of requests"]),
+        ("timeline", ["ours: 40 requests", "replica 3", "prefill", "wait (downwards)", "preempt"]),
     ],
 )
 def test_figures_say_what_they_show(name, labels, run, tmp_path):
@@ -73,7 +89,7 @@ def test_the_same_tables_give_the_same_bytes(run, tmp_path):
 
 
 def test_no_figure_is_left_out():
-    assert len(TIER_FIGURES) == 6, "give the new one its labels above"
+    assert len(TIER_FIGURES) == 11, "give the new one its labels above"
 
 
 @pytest.fixture(scope="module")
@@ -92,13 +108,20 @@ def tables(run, project) -> dict[str, pd.DataFrame]:
 def test_the_reported_table_has_a_verdict_for_every_value(tables):
     table = tables["reported"]
     assert len(table) == len(reported_values())
-    ran = table[(table["tiers"] == 1) & table["system"].isin(["ours", "round_robin_vllm"])]
+    ran = table[((table["tiers"] == 1) & table["system"].isin(["ours", "round_robin_vllm"])) | (table["tiers"] == 3)]
     assert set(ran["verdict"]) == {"reproduced", "not reproduced"}
     assert set(table.drop(ran.index)["verdict"]) == {"not run"}
     off = ran[ran["verdict"] == "not reproduced"]
     assert (off["difference"].astype(float).abs() > off["allowed"]).all()
-    assert off["explanation"].str.startswith("not explained").all()
     assert set(off["metric"]) == {"ttft_p99_s"}
+    assert off["explanation"].str.startswith("prefill_attention: ").all()
+    first = off.set_index("tiers").loc[1]
+    low_s, high_s = (float(first[f"{rule}_low_s"]) for rule in ("prefill_attention", "decode_attention"))
+    assert low_s < first["reported_s"] < high_s
+    assert (ran["study_again_s"] != "undefined").any()
+    served = table[(table["system"] == "ours") & table["tiers"].isin([1, 3])]
+    assert (served["serving_s"] != "undefined").all()
+    assert (table.drop(served.index)["serving_s"] == "undefined").all()
 
 
 def test_claims_have_both_variants_beside_the_reported_values(tables):
@@ -130,6 +153,29 @@ def test_ablations_stand_beside_the_unswitched_speed_up(tables):
     assert set(serving["switched"]) == {"none", "queue_order=fifo"}
     assert set(serving["seeds"]) == {2}
     assert serving["low"].notna().all()
+
+
+def test_latencies_of_single_requests_are_those_of_the_cells(run):
+    single = pd.read_parquet(run / "serving/requests.parquet")
+    cells = pd.concat(pd.DataFrame(rows) for name in (*STUDY, "llumnix24") for rows in _cells(name))
+    for row in cells[cells["tier"] == -1].itertuples():
+        mine = single[single["system"] == row.system]
+        assert len(mine) == row.of_tier == 100
+        assert mine["ttft_s"].mean() == pytest.approx(row.ttft_mean_s)
+        assert mine["e2e_s"].quantile(0.99) == pytest.approx(row.e2e_p99_s)
+
+
+def _cells(system: str):
+    design = Design(preset="serving", tiers=(4,), mixes=("uniform",), requests=(100,))
+    return list(design.cells_of(system)[1])
+
+
+def test_constants_name_every_rule_of_each_preset(tables):
+    table = tables["constants"].set_index("constant")
+    assert {of.name for of in fields(Rules)} <= set(table.index)
+    assert table.loc["total_blocks", ["burst", "serving", "fixed"]].tolist() == ["128", "7424", "7424"]
+    assert table.loc["headroom in blocks, K = 4", "burst"] == "25 11 4 2"
+    assert set(table.loc["run here", ["burst", "serving", "fixed"]]) == {"True"}
 
 
 def test_systems_and_gains_have_every_cell(tables):

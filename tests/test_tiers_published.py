@@ -11,10 +11,12 @@ import pytest
 import yaml
 
 from servestudy.engine.time_model import time_model
+from servestudy.tabulation.tiers_reported import RULES
 from servestudy.tiers.lengths import FixedLengths
 from servestudy.tiers.metrics import ALL_TIERS, metric_rows
 from servestudy.tiers.outcome import Outcome, simulate
-from servestudy.tiers.settings import PRESETS
+from servestudy.tiers.reported import repeated_values, reported_values
+from servestudy.tiers.settings import PRESETS, with_settings
 from servestudy.tiers.workload import Workload, draw
 
 FIXED = PRESETS["fixed"]
@@ -37,9 +39,9 @@ VLLM_AT_10_PER_S = {
 }
 
 
-def run_fixed(system: str, tiers: int) -> Outcome:
+def run_fixed(system: str, tiers: int, *settings: str) -> Outcome:
     requests = draw(FIXED.workload, "round_robin", tiers, seed=42)
-    return simulate(system, requests, tiers, FIXED.rules)[0]
+    return simulate(system, requests, tiers, with_settings(FIXED.rules, settings))[0]
 
 
 def e2e_row(outcome: Outcome) -> list[float]:
@@ -113,21 +115,62 @@ def test_end_to_end_rows_of_ours_are_within_three_percent_for_every_k(ours_by_ti
     state_fact(f"tiers: E2E of ours against the study's files, K = 1..10: largest error {np.max(errors):.1%}")
 
 
-def test_first_token_times_of_ours_grow_with_k_as_reported(ours_by_tiers, reported, state_fact):
-    """Over K: means within 3 %, P99 too by its median; one P99 rests on eight of 800 values. All lie above vLLM's."""
-    mean_errors, p99_errors = [], []
+def test_first_token_times_of_ours_but_for_eight_rows(ours_by_tiers, reported, state_fact):
+    """Two means and six P99, which rest on eight of 800 values, are more than 3 % off. All lie above vLLM's."""
+    errors = {"mean": {}, "p99": {}}
     for tiers, outcome in ours_by_tiers.items():
         row = next(metric_rows(outcome, tiers))
         _, _, p99, mean, _, _ = reported[f"2025-11-28_16-06-49/llumlet@K{tiers}"]
-        mean_errors.append(row["ttft_mean_s"] / mean - 1)
-        p99_errors.append(row["ttft_p99_s"] / p99 - 1)
+        errors["mean"][tiers] = row["ttft_mean_s"] / mean - 1
+        errors["p99"][tiers] = row["ttft_p99_s"] / p99 - 1
         assert row["ttft_mean_s"] > 1.05 * VLLM_AT_10_PER_S["ttft_mean_s"]
         assert row["ttft_p99_s"] > 1.6 * VLLM_AT_10_PER_S["ttft_p99_s"]
-    low, high, middle = min(p99_errors), max(p99_errors), np.median(p99_errors)
-    state_fact(f"tiers: TTFT of ours, K = 1..10: mean {min(mean_errors):+.1%} to {max(mean_errors):+.1%}, "
-               f"P99 {low:+.1%} to {high:+.1%}, median {middle:+.1%}")  # fmt: skip
-    assert abs(np.mean(mean_errors)) < 0.03
-    assert abs(middle) < 0.03
+    for name, of_tiers in errors.items():
+        low, high = min(of_tiers.values()), max(of_tiers.values())
+        state_fact(f"tiers: TTFT {name} of ours, K = 1..10: {low:+.1%} to {high:+.1%}")
+    off = {name: {k: e for k, e in of_tiers.items() if abs(e) > 0.03} for name, of_tiers in errors.items()}
+    assert off["mean"] == pytest.approx({6: -0.0301, 8: -0.0429}, abs=0.0005)
+    assert off["p99"] == pytest.approx({1: 0.061, 4: -0.102, 5: 0.186, 8: -0.046, 9: -0.040, 10: 0.059}, abs=0.001)
+
+
+def test_a_p99_that_is_off_lies_within_what_an_open_rule_makes_of_it_but_the_means_do_not():
+    explained = {}
+    for tiers in (1, 4, 5, 6, 8, 9, 10):
+        for rule, variants in RULES.items():
+            rows = [run_fixed("ours", tiers, *(v.split(",") if v != "published" else ())) for v in variants]
+            ttft_s = [row.first_token_s - row.arrival_s for row in rows]
+            for name, values in (("p99", np.percentile(ttft_s, 99, axis=1)), ("mean", np.mean(ttft_s, axis=1))):
+                if min(values) <= reported_values()["ours", tiers, f"ttft_{name}_s"] <= max(values):
+                    explained.setdefault((name, tiers), []).append(rule)
+    assert explained["p99", 1] == explained["p99", 5] == explained["p99", 9] == ["prefill_attention"]
+    assert explained["p99", 10] == ["decode_attention"]
+    assert explained["p99", 4] == explained["p99", 8] == ["decode_attention", "prefill_attention"]
+    assert ("mean", 6) not in explained
+    assert ("mean", 8) not in explained
+
+
+@pytest.mark.parametrize("factor", [0.95, 1.05])
+def test_the_spread_in_decode_attention_moves_vllm_rows_by_less_than_two_percent(factor):
+    row, plain = (
+        next(metric_rows(run_fixed("round_robin_vllm", 1, f"decode_attention={by}"), 1)) for by in (factor, 1)
+    )
+    study = repeated_values()["round_robin_vllm", 1, "e2e_mean_s"] / VLLM_AT_10_PER_S["e2e_mean_s"] - 1
+    assert abs(row["e2e_mean_s"] / plain["e2e_mean_s"] - 1) == pytest.approx(study, abs=0.002)
+    assert {name: row[name] for name in VLLM_AT_10_PER_S} == pytest.approx(VLLM_AT_10_PER_S, rel=0.02)
+
+
+def test_the_study_does_not_repeat_its_own_p99(state_fact):
+    """Two of its files of one day, same workload; 13.5 % apart at K = 8, where the means differ by 1.1 %."""
+    again, first = repeated_values(), reported_values()
+    apart = {
+        tiers: again["ours", tiers, "ttft_p99_s"] / first["ours", tiers, "ttft_p99_s"] - 1 for tiers in range(1, 11)
+    }
+    state_fact(
+        f"tiers: the study's own two files, TTFT P99 of ours, {min(apart.values()):+.1%} to {max(apart.values()):+.1%}"
+    )
+    assert max(apart, key=lambda tiers: abs(apart[tiers])) == 8
+    assert apart[8] == pytest.approx(0.135, abs=0.001)
+    assert abs(again["ours", 8, "ttft_mean_s"] / first["ours", 8, "ttft_mean_s"] - 1) < 0.012
 
 
 def test_migration_is_off_and_nothing_restarts_in_the_comparison_scripts(ours_by_tiers):

@@ -4,16 +4,23 @@ One smoke run is shared by the tests that only look at it; part of it is made ag
 """
 
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from project_copy import NOTHING, SNAKEMAKE, copy_of, environment, planned, snakemake
+from traced_run import report_of, traced_rows, untrue
 
+from servestudy.items import FIGURE, ITEMS
 from servestudy.model_names import models_read
+from servestudy.notebook import drawn, open_run
 from servestudy.plotting.registry import AUDIT_FIGURES, FIGURES, TIER_FIGURES
 from servestudy.schedulers.registry import schedulers_of
 from servestudy.spotcheck.registry import FIGURES as SPOTCHECK_FIGURES
@@ -25,6 +32,7 @@ SMOKE = ("--configfile", "config/smoke.yaml", "--config", "windows={stage0: 1, e
 SIMULATED = ("cells", "results/smoke/tables/portability/tau_by_region.csv")
 """Targets: the simulation stage, and a table at the other end of the workflow."""
 CELL_FILES = 3 * (len(schedulers_of("published")) + len(schedulers_of("serving")))
+NOTEBOOKS = 6
 UNDISTURBED = ("bailian_like", "burstgpt_like")
 """The sources whose part of the run is made once; that of the third is made again, on one core and with a kill."""
 
@@ -121,6 +129,117 @@ def test_every_job_leaves_a_log_and_every_computing_one_its_running_time(finishe
     assert len(list((run / "benchmarks/simulate_cells").rglob("*.tsv"))) == CELL_FILES
 
 
+def test_notebooks_draw_again_what_the_run_drew_and_simulate_what_it_simulated(finished):
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in (finished / "results/smoke/notebooks").iterdir()}
+    assert len(pages) == NOTEBOOKS
+    assert all("Run smoke: embedded traces (synthetic), smoke run" in page for page in pages.values())
+    assert [name for name, page in pages.items() if "<li>The two are the same, byte for byte.</li>" not in page] == [
+        "02_one_cell"
+    ]
+    assert pages["02_one_cell"].count(">True</td>") == 4
+    assert ">False</td>" not in pages["02_one_cell"]
+    assert not [name for name, page in pages.items() if re.search(r"<(script|link)\b|(src|href)=.?https?:", page)]
+
+
+def test_every_figure_drawn_in_a_notebook_is_that_of_the_run(finished):
+    run = open_run("smoke", finished)
+    figures = [run.figure(name) for kind, name in ITEMS if kind == FIGURE]
+    again = [drawn(import_module(figure.item.module).draw(figure.tables, figure.context)) for figure in figures]
+    assert [figure for figure, other in zip(figures, again, strict=True) if figure.image != other.image] == []
+
+
+def test_notebooks_run_as_tests_from_their_own_folder(finished):
+    before = outputs(finished)
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "--nbmake", "--quiet", "-p", "no:cacheprovider", "."],
+        cwd=finished / "notebooks",
+        env=environment(finished, SERVESTUDY_RUN="smoke"),
+        capture_output=True,
+        text=True,
+    )
+    assert f"{NOTEBOOKS} passed" in result.stdout, result.stdout
+    assert outputs(finished) == before
+
+
+def test_another_execution_of_a_notebook_gives_the_same_bytes(finished, tmp_path):
+    page = tmp_path / "page.html"
+    command = [sys.executable, "-m", "servestudy.cli", "notebook", "notebooks/02_one_cell.ipynb", "--run", "smoke"]
+    subprocess.run([*command, "--out", page], cwd=finished, env=environment(finished), check=True)
+    assert page.read_bytes() == (finished / "results/smoke/notebooks/02_one_cell.html").read_bytes()
+
+
+def test_a_deleted_figure_is_drawn_and_shown_again(finished):
+    path = finished / "results/smoke/figures/tiers/per_tier.svg"
+    content, times = path.read_bytes(), path.stat()
+    path.unlink()
+    try:
+        jobs = {"draw_tier_figure": 1, "execute_notebook": 1, "write_manifest": 1}
+        assert planned(finished, *SMOKE) == jobs | EXPLAINED
+    finally:
+        path.write_bytes(content)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+def test_the_paper_is_typeset_from_the_run(finished):
+    assert (finished / "results/smoke/paper/paper.pdf").read_bytes().startswith(b"%PDF-")
+    assert not (finished / "paper/paper.pdf").exists(), "only the default run publishes there"
+
+
+def test_edited_text_typesets_the_paper_and_nothing_else(finished):
+    path = finished / "paper/sections/limitations.typ"
+    before = path.read_text(encoding="utf-8")
+    try:
+        path.write_text(f"{before}\nA sentence more.\n", encoding="utf-8")
+        assert planned(finished, *SMOKE) == EXPLAINED
+    finally:
+        path.write_text(before, encoding="utf-8")
+
+
+def test_every_figure_and_table_has_a_row_that_is_true(finished):
+    run = finished / "results/smoke"
+    rows = traced_rows(run)
+    made = [path for folder in ("figures", "tables") for path in (run / folder).rglob("*") if path.is_file()]
+    assert sorted(row["file"] for row in rows) == sorted(path.relative_to(finished).as_posix() for path in made)
+    assert {(row["kind"], row["item"]) for row in rows} == ITEMS.keys()
+    assert [problem for row in rows for problem in untrue(finished, row)] == []
+    assert all(row["notebook"] for row in rows)
+
+
+def test_the_commands_of_the_rows_make_the_same_files(finished, tmp_path):
+    folder = tmp_path / "project"
+    shutil.copytree(finished, folder)
+    one_of_each_rule = {row["rule"]: row for row in traced_rows(folder / "results/smoke")}
+    commands = [shlex.split(row["command"]) for row in one_of_each_rule.values()]
+    before = {row["file"]: (folder / row["file"]).read_bytes() for row in one_of_each_rule.values()}
+    for path in before:
+        (folder / path).unlink()
+    first, *others = commands
+    assert {tuple(command[2:]) for command in commands} == {("--cores", "2", *first[4:])}
+    for targets in ([first[1]], [command[1] for command in others]):  # one alone, then the others in one go
+        result = snakemake(folder, *targets, *first[2:])
+        assert result.returncode == 0, result.stdout
+    assert [path for path, content in before.items() if (folder / path).read_bytes() != content] == []
+
+
+def test_the_report_shows_figures_tables_notebooks_and_paper_without_a_network(finished, tmp_path):
+    nowhere = dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9")
+    result = snakemake(finished, "--report", str(tmp_path / "report.zip"), *SMOKE, **nowhere)
+    assert result.returncode == 0, result.stdout
+    shown = report_of(tmp_path / "report.zip")
+    run = finished / "results/smoke"
+    expected = [
+        *run.glob("figures/**/*.svg"),
+        *run.glob("report/**/*.html"),
+        *run.glob("notebooks/*.html"),
+        run / "paper/paper.pdf",
+    ]
+    assert sorted(shown) == sorted(path.relative_to(finished).as_posix() for path in expected)
+    assert all(entry["held"] and entry["caption"] and entry["labels"] for entry in shown.values())
+    assert min(entry["category"] for entry in shown.values()) == "1 Claims"
+    claims = [path for path, entry in shown.items() if entry["category"] == "1 Claims"]
+    assert sorted(Path(path).stem for path in claims) == ["claims", "claims_of_tiers"]
+
+
 def test_second_run_has_nothing_to_do(finished):
     result = snakemake(finished, "--cores", "2", *SMOKE)
     assert result.returncode == 0
@@ -138,12 +257,17 @@ def test_one_core_two_cores_and_a_kill_in_between_make_no_difference(finished, r
 
 # What reruns, and what does not
 
+# Of any figure or table: the list of what makes what, and the paper that prints it.
+EXPLAINED = {"write_traceability": 1, "write_table_pages": 1, "typeset_paper": 1}
 # Of cells of either model.
 DOWNSTREAM = {
+    **EXPLAINED,
+    "write_paper_values": 1,
     "analyse_spotcheck": 1,
     "draw_spotcheck_figure": len(SPOTCHECK_FIGURES),
     "write_spotcheck_tables": 1,
     "evaluate_claims": 1,
+    "execute_notebook": 4,  # all but those of the traces and of the tiers
     "write_manifest": 1,
 }
 OF_BOTH_MODELS = [item for item in AUDIT_FIGURES.values() if "serving" in models_read(item.reads)]
@@ -166,8 +290,10 @@ DOWNSTREAM_OF_PUBLISHED = {
     "write_audit_table": len(AUDIT_TABLES),
 }
 TIERS = {
-    "simulate_tiers": 11,
+    "simulate_tiers": 12,
     "analyse_tiers": 2,
+    "list_tier_requests": 1,
+    "record_tier_timeline": 1,
     "draw_tier_figure": len(TIER_FIGURES),
     "write_tier_table": len(TIER_TABLES),
     "evaluate_tier_claims": 1,
@@ -184,9 +310,9 @@ TIERS = {
         ("schedulers/serving/slai_faithful.py", {"simulate_cells": 3, **DOWNSTREAM_OF_SERVING}),
         (
             "engine/iteration.py",
-            {"calibrate_windows": 3, "simulate_cells": 48, **DOWNSTREAM_OF_SERVING, **TIERS},
+            {"calibrate_windows": 3, "simulate_cells": 48, **DOWNSTREAM_OF_SERVING, **TIERS, "execute_notebook": 5},
         ),
-        ("plotting/tau_heatmap.py", {"draw_figure": 1, "write_manifest": 1}),
+        ("plotting/tau_heatmap.py", {"draw_figure": 1, "execute_notebook": 1, "write_manifest": 1, **EXPLAINED}),
         ("errors.py", {}),
     ],
 )
@@ -214,7 +340,10 @@ def test_changed_title_redraws_only(finished):
         "evaluate_claims": 1,
         "write_table": len(TABLES),
         "write_audit_table": len(AUDIT_TABLES),
+        "execute_notebook": NOTEBOOKS,
         "write_manifest": 1,
+        "write_paper_values": 1,
+        **EXPLAINED,
     }
 
 
@@ -224,7 +353,8 @@ def test_other_facts_about_a_source_rewrite_their_table_only(finished):
     try:
         path.write_text(before.replace("servestudy, embedded traces", "servestudy, made traces"), encoding="utf-8")
         assert path.read_text(encoding="utf-8") != before
-        assert planned(finished, *SMOKE) == {"write_table": 1, "write_manifest": 1}
+        jobs = {"write_table": 1, "execute_notebook": NOTEBOOKS, "write_manifest": 1, "write_paper_values": 1}
+        assert planned(finished, *SMOKE) == jobs | EXPLAINED
     finally:
         path.write_text(before, encoding="utf-8")
 

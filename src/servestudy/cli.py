@@ -5,10 +5,38 @@ import logging
 import sys
 
 from servestudy import __version__
-from servestudy.commands import analysis, audit, by_hand, evaluate, output, simulation, spotcheck, tiers, traces
+from servestudy.commands import (
+    analysis,
+    audit,
+    by_hand,
+    evaluate,
+    notebook,
+    output,
+    paper,
+    release,
+    simulation,
+    spotcheck,
+    tiers,
+    traceability,
+    traces,
+)
 from servestudy.errors import UserError
 
-STAGES = (by_hand, evaluate, traces, simulation, tiers, audit, spotcheck, analysis, output)
+STAGES = (
+    by_hand,
+    evaluate,
+    traces,
+    simulation,
+    tiers,
+    audit,
+    spotcheck,
+    analysis,
+    output,
+    notebook,
+    paper,
+    traceability,
+    release,
+)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -102,7 +102,13 @@ rule draw_audit_figure:
         code=lambda wildcards: code(AUDIT_FIGURES[wildcards.figure].module),
         style=package_file("plotting/servestudy.mplstyle"),
     output:
-        svg="<figures>/audit/{figure}.svg",
+        svg=report(
+            "<figures>/audit/{figure}.svg",
+            caption="../report/audit.rst",
+            category="3 Audit",
+            subcategory="Figures",
+            labels=lambda wildcards: {"figure": words(wildcards.figure)},
+        ),
         pdf="<figures>/audit/{figure}.pdf",
     log:
         "<logs>/draw_audit_figure/{figure}.log",
@@ -119,7 +125,7 @@ rule draw_audit_figure:
             for table in AUDIT_FIGURES[wildcards.figure].reads
         ],
         title=CONFIG["title"],
-        model=lambda wildcards: ", ".join(
+        model=lambda wildcards: " and ".join(
             models_read(AUDIT_FIGURES[wildcards.figure].reads)
         ),
     message:
@@ -149,7 +155,7 @@ rule write_audit_table:
             f"{name}={input[name]}" for name in AUDIT_TABLES[wildcards.table].reads
         ],
         title=CONFIG["title"],
-        model=lambda wildcards: ", ".join(
+        model=lambda wildcards: " and ".join(
             models_read(AUDIT_TABLES[wildcards.table].reads)
         ),
         # Not in the command, which reads them from the registry: another role is a reason to write the table again.

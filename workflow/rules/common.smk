@@ -24,6 +24,7 @@ from servestudy.config import (
 )
 from servestudy.errors import UserError
 from servestudy.model_names import models_read
+from servestudy.notebook_inputs import files_of, modules_of, shown_code
 from servestudy.run_lock import claim_run, runs_jobs
 from servestudy.plotting.registry import AUDIT_FIGURES, FIGURES, TIER_FIGURES
 from servestudy.statistics.registry import (
@@ -75,6 +76,7 @@ PRIMARY_SCHEDULERS = [
 ]
 REPETITIONS = {"published": CONFIG["repetitions"], "serving": 1}
 VARIANT_MODELS = [model for model in CONFIG["models"] if model == "published"]
+NOTEBOOKS = sorted(glob_wildcards("notebooks/{name,[0-9a-z_]+}.ipynb").name)
 NUMBERS = {
     "slo": CONFIG["sensitivity"]["slo_multipliers"],
     "window_sizes": CONFIG["sensitivity"]["window_requests"],
@@ -97,6 +99,11 @@ if CONFIG["traces"]["mirror"] and not os.environ.get("SERVESTUDY_TRACE_MIRROR"):
 def one_of(values):
     """Regular expression that matches exactly these values (and nothing if there are none)."""
     return "|".join(map(re.escape, values)) or "(?!)"
+
+
+def words(name):
+    """A name as the report shows it."""
+    return name.replace("_", " ")
 
 
 def raw_trace(source):
@@ -226,3 +233,20 @@ def variant_cells(kind, models):
         number=NUMBERS[kind],
         source=CONFIG["sources"],
     )
+
+
+def notebook_files(wildcards):
+    """What a notebook shows and reads of the run."""
+    schedulers = {model: schedulers_of(model) for model in CONFIG["models"]}
+    return files_of(
+        f"notebooks/{wildcards.notebook}.ipynb", CONFIG["sources"], schedulers
+    )
+
+
+def notebook_code(wildcards):
+    """The package files that a notebook runs, and those that it prints."""
+    notebook = f"notebooks/{wildcards.notebook}.ipynb"
+    run = code(
+        "servestudy.notebook", "servestudy.notebook_pages", *modules_of(notebook)
+    )
+    return sorted({*run, *map(os.path.relpath, shown_code(notebook))})

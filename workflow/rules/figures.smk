@@ -7,7 +7,13 @@ rule draw_figure:
         code=lambda wildcards: code(FIGURES[wildcards.figure].module),
         style=package_file("plotting/servestudy.mplstyle"),
     output:
-        svg="<figures>/portability/{figure}.svg",
+        svg=report(
+            "<figures>/portability/{figure}.svg",
+            caption="../report/portability.rst",
+            category="2 Portability",
+            subcategory="Figures",
+            labels=lambda wildcards: {"figure": words(wildcards.figure)},
+        ),
         pdf="<figures>/portability/{figure}.pdf",
     log:
         "<logs>/draw_figure/{figure}.log",

@@ -115,7 +115,13 @@ rule draw_spotcheck_figure:
         ),
         style=package_file("plotting/servestudy.mplstyle"),
     output:
-        svg="<figures>/spotcheck/{figure}.svg",
+        svg=report(
+            "<figures>/spotcheck/{figure}.svg",
+            caption="../report/spotcheck.rst",
+            category="5 Spot-check",
+            subcategory="Figures",
+            labels=lambda wildcards: {"figure": words(wildcards.figure)},
+        ),
         pdf="<figures>/spotcheck/{figure}.pdf",
     log:
         "<logs>/draw_spotcheck_figure/{figure}.log",
@@ -151,6 +157,8 @@ rule write_spotcheck_tables:
         expand("<tables>/spotcheck/{analysis}.csv", analysis=SPOTCHECK_ANALYSES),
     log:
         "<logs>/write_spotcheck_tables.log",
+    benchmark:
+        "<benchmarks>/write_spotcheck_tables.tsv"
     conda:
         "../../environment.yml"
     threads: 1

@@ -15,6 +15,22 @@ SERVING_BASELINES = [
     "llumnix24",
 ]
 
+SYSTEMS_OF_SCRIPTS = [
+    "ours",
+    "round_robin_vllm",
+    "round_robin_orca",
+    "round_robin_sarathi",
+]
+# Settings under which the study's result files are run again, to see what single percentiles of them rest on.
+TIMES_OF_SCRIPTS = [
+    "published",
+    "decode_attention=0.95",
+    "decode_attention=1.05",
+    "prefill_attention=arithmetic",
+    "decode_attention=0.95,prefill_attention=arithmetic",
+    "decode_attention=1.05,prefill_attention=arithmetic",
+]
+
 
 def tier_options(cells, **other):
     """Options of `servestudy tiers` for one part of a design."""
@@ -44,12 +60,8 @@ def tier_jobs(design):
             "fixed": tier_options(
                 {"tiers": range(1, 11)},
                 preset=["fixed"],
-                systems=[
-                    "ours",
-                    "round_robin_vllm",
-                    "round_robin_orca",
-                    "round_robin_sarathi",
-                ],
+                systems=SYSTEMS_OF_SCRIPTS,
+                variants=TIMES_OF_SCRIPTS,
             ),
         },
         "serving": {
@@ -58,6 +70,11 @@ def tier_jobs(design):
             ),
             "ours": tier_options(
                 parts["serving"], preset=["serving"], systems=["ours", "ours_one_tier"]
+            ),
+            "fixed": tier_options(
+                {"tiers": range(1, 11)},
+                preset=["fixed_serving"],
+                systems=SYSTEMS_OF_SCRIPTS,
             ),
         },
     }
@@ -84,6 +101,18 @@ def tier_jobs(design):
             systems=[*SERVING_BASELINES, "ours", "ours_one_tier"],
         )
     return jobs
+
+
+def tier_request_options(design):
+    """Options of the run whose single latencies are shown: every system, four tiers, loads at and above capacity."""
+    cells = TIER_DESIGNS[design]["serving"]
+    return tier_options(
+        cells
+        | {"tiers": [4], "mixes": cells["mixes"][:1], "seeds": cells["seeds"][:3]},
+        preset=["serving"],
+        systems=[*SERVING_BASELINES, "ours_one_tier", "ours"],
+        loads=["0.9", "burst"],
+    )
 
 
 TIER_JOBS = {design: tier_jobs(design) for design in TIER_DESIGNS}

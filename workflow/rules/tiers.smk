@@ -62,6 +62,50 @@ rule analyse_tiers:
         " --speedups {output.speedups} --gains {output.gains} > {log} 2>&1"
 
 
+rule list_tier_requests:
+    input:
+        code=code("servestudy.tiers.study"),
+    output:
+        requests="<results>/{design}/serving/requests.parquet",
+    log:
+        "<logs>/list_tier_requests/{design}.log",
+    benchmark:
+        "<benchmarks>/list_tier_requests/{design}.tsv"
+    wildcard_constraints:
+        design=one_of(TIER_DESIGNS),
+    conda:
+        "../../environment.yml"
+    threads: 1
+    params:
+        options=lambda wildcards: tier_request_options(wildcards.design),
+    message:
+        "List the latencies of each request, every system of the tiers study"
+    shell:
+        "servestudy tiers {params.options} --each-request --out {output.requests} > {log} 2>&1"
+
+
+rule record_tier_timeline:
+    input:
+        code=code("servestudy.tiers.timeline"),
+    output:
+        spans="<results>/{design}/serving/timeline.parquet",
+        trace="<results>/{design}/serving/timeline.json",
+    log:
+        "<logs>/record_tier_timeline/{design}.log",
+    benchmark:
+        "<benchmarks>/record_tier_timeline/{design}.tsv"
+    wildcard_constraints:
+        design=one_of(TIER_DESIGNS),
+    conda:
+        "../../environment.yml"
+    threads: 1
+    message:
+        "Record one run of the multi-tier scheduler on four replicas of little memory"
+    shell:
+        "servestudy tiers-timeline --system ours --tiers 4 --requests 200 --load 0.9 --kv-blocks 128"
+        " --trace {output.trace} --out {output.spans} > {log} 2>&1"
+
+
 rule evaluate_tier_claims:
     input:
         claims="claims/tiers.yaml",
@@ -101,7 +145,13 @@ rule draw_tier_figure:
         code=lambda wildcards: code(TIER_FIGURES[wildcards.figure].module),
         style=package_file("plotting/servestudy.mplstyle"),
     output:
-        svg="<figures>/{design}/{figure}.svg",
+        svg=report(
+            "<figures>/{design}/{figure}.svg",
+            caption="../report/tiers.rst",
+            category="4 Tiers",
+            subcategory="Figures",
+            labels=lambda wildcards: {"figure": words(wildcards.figure)},
+        ),
         pdf="<figures>/{design}/{figure}.pdf",
     log:
         "<logs>/draw_tier_figure/{design}/{figure}.log",

@@ -90,7 +90,9 @@ def tier_speedup_range(evidence: Evidence, metric: str, mixes: list[str], reques
 def tier_stable_over_k(evidence: Evidence, metric: str, most: float, system: str = OURS) -> Finding:
     """Largest over smallest value of a metric over K in the comparison scripts' workload; holds if not above `most`."""
     table = evidence.table("tier_metrics")
-    wanted = (table["preset"] == "fixed") & (table["system"] == system) & (table["tier"] == ALL_TIERS)
+    wanted = (
+        table["preset"].isin(("fixed", "fixed_serving")) & (table["system"] == system) & (table["tier"] == ALL_TIERS)
+    )
     numbers = table[wanted & (table["variant"] == RULES)].set_index("tiers")[f"{metric}_s"]
     if len(numbers) < 2:
         raise UndefinedError("fewer than two K were run on the workload `fixed`")

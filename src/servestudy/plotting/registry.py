@@ -221,6 +221,38 @@ TIER_FIGURES = {
         "what the 60 s limit hides: requests completed, and P99 with and without it",
         {"published_tier_metrics": (*_CELL, "of_tier", "completed", "e2e_p99_s")},
     ),
+    "tiers_by_k": Figure(
+        "servestudy.plotting.tiers_by_k",
+        "latency and SLO attainment of the first and the last tier by number of tiers",
+        {"serving_tier_metrics": (*_CELL, "ttft_p99_s", "tbt_p99_s", "slo_attainment")},
+    ),
+    "load_dependence": Figure(
+        "servestudy.plotting.tiers_load",
+        "gain over the baseline and over one tier by load, with intervals",
+        {"serving_tier_gains": (*_GAIN, "low", "high")},
+    ),
+    "cost": Figure(
+        "servestudy.plotting.tiers_cost",
+        "the study's cost per latency beside busy and paid GPU time",
+        {
+            **{f"{model}_tier_gains": _GAIN for model in ("published", "serving")},
+            **{f"{model}_tier_metrics": (*_CELL, "gpu_busy_s", "usd") for model in ("published", "serving")},
+        },
+    ),
+    "latency_cdfs": Figure(
+        "servestudy.plotting.tiers_latencies",
+        "distribution of the latencies of every system",
+        {"serving_tier_requests": ("system", "tiers", "mix", "load", "ttft_s", "tbt_s", "e2e_s")},
+    ),
+    "timeline": Figure(
+        "servestudy.plotting.tiers_timeline",
+        "one run: the batches of each replica, moves and preemptions",
+        {
+            "serving_tier_timeline": (
+                *("system", "request_id", "tier", "replica", "state", "preemptions", "start_s", "end_s"),
+            )
+        },
+    ),
 }
 ALL_FIGURES = FIGURES | AUDIT_FIGURES | TIER_FIGURES
 

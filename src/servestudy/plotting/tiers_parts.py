@@ -2,6 +2,8 @@
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from servestudy.errors import UserError
 
@@ -52,3 +54,10 @@ def level(axes: Axes, value: float = 1.0) -> None:
 
 def load_label(load: str) -> str:
     return load if load == "burst" else f"load {load}"
+
+
+def plain_log_ticks(axis: Axis) -> None:
+    """Ticks of a logarithmic axis at 1, 2 and 5, as plain numbers."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())

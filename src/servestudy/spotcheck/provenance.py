@@ -10,7 +10,8 @@ from dataclasses import asdict
 from importlib import metadata
 
 from servestudy.code_files import code_files
-from servestudy.spotcheck.presets import BLOCK_TOKENS, SEED, Preset
+from servestudy.spotcheck.presets import SEED, Preset
+from servestudy.spotcheck.replay import Engine
 
 VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "OMP_NUM_THREADS", "HF_HUB_OFFLINE")
 PACKAGES = ("torch", "transformers", "numpy", "huggingface_hub", "tokenizers", "safetensors")
@@ -22,9 +23,7 @@ def fingerprint(record: dict) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def provenance(
-    device: str, preset: Preset, engine_name: str, attention_error: float | None, attention: str, clock: str
-) -> dict:
+def provenance(device: str, preset: Preset, engine: Engine, attention_error: float | None, attention: str) -> dict:
     """The record, with its fingerprint."""
     record = {
         "device": device_facts(device),
@@ -32,10 +31,10 @@ def provenance(
         "packages": {name: _version(name) for name in PACKAGES},
         "preset": asdict(preset),
         "engine": {
-            "name": engine_name,
+            "name": engine.name,
             "attention": attention,
-            "clock": clock,
-            "block_tokens": BLOCK_TOKENS,
+            "clock": type(engine.make_clock()).__name__,
+            "block_tokens": engine.block_tokens,
             "safety_margin": 0.0,
             "prefix_sharing": False,
             "cuda_graphs": False,

@@ -64,6 +64,7 @@ FIGURES = {
 }
 
 
+DEVICES = {"cpu": "CPU only", "cuda": "GPU"}
 CLOCKS = {"ProcessorClock": "processor time", "RealClock": "real time"}
 
 
@@ -91,7 +92,7 @@ def read_provenance(folder: Path, committed: bool) -> Provenance:
         record = json.loads((folder / PROVENANCE).read_text(encoding="utf-8"))
         return Provenance(
             record["traces"],
-            record["device"]["name"],
+            f"{DEVICES[record['device']['kind']]} ({record['device']['name']})",
             record["preset"]["name"],
             record["engine"]["name"],
             CLOCKS[record["engine"]["clock"]],

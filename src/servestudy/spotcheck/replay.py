@@ -49,9 +49,13 @@ class Step(NamedTuple):
 
 
 class Engine(Protocol):
-    """A serving engine behind an adapter. `name` has its version; `busy_s`: seconds that a GPU computed in a replay."""
+    """A serving engine behind an adapter, with blocks of `block_tokens` of KV.
+
+    `name` has its version; `busy_s`: seconds that a GPU computed in a replay.
+    """
 
     name: str
+    block_tokens: int
     busy_s: float
 
     def make_clock(self) -> Clock:

@@ -48,7 +48,7 @@ def run_measurement(
     except RuntimeError as problem:
         hint = "; a smaller --preset needs less memory" if "memory" in str(problem) else ""
         raise UserError(f"the engine does not start on {device}: {in_one_line(problem)}{hint}") from None
-    record = provenance(device, preset, engine.name, error, attention, type(engine.make_clock()).__name__)
+    record = provenance(device, preset, engine, error, attention)
     record["traces"] = traces
     measure(episodes, preset, engine, record, out, limit_s, repetitions)
 

@@ -306,7 +306,22 @@ TIER_TABLES = {
     "reported": Table(
         "servestudy.tabulation.tiers_reported",
         "the study's result files by scheduler and K beside this run, with what explains a difference",
-        {"published_tier_metrics": _TIER_CELLS},
+        {"published_tier_metrics": _TIER_CELLS, "serving_tier_metrics": _TIER_CELLS},
+    ),
+    "constants": Table(
+        "servestudy.tabulation.tiers_constants",
+        "every rule and constant by preset, and the headroom by number of tiers",
+        {f"{model}_tier_metrics": ("preset",) for model in ("published", "serving")},
+    ),
+    "portability": Table(
+        "servestudy.tabulation.tiers_portability",
+        "rankings of numbers of tiers and of systems between sources and loads: tau-b, reversals",
+        {"serving_tier_metrics": _TIER_CELLS},
+    ),
+    "best_k": Table(
+        "servestudy.tabulation.tiers_best_k",
+        "the best number of tiers and the best system of each cell, and the seeds it takes to find them again",
+        {"serving_tier_metrics": _TIER_CELLS},
     ),
     "systems": Table(
         "servestudy.tabulation.tiers_systems",

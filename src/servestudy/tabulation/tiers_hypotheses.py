@@ -183,7 +183,7 @@ def _h14(runs: Runs) -> Answer:
 
 def _h15(runs: Runs) -> Answer:
     table = runs.tables["serving_tier_gains"]
-    traces = sorted(set(table["preset"]) - {"serving"})
+    traces = sorted(set(table["preset"]) - {"serving", "fixed_serving"})
     gains = {name: runs.gain("e2e_p99", "serving", reference="one_tier", load="0.9", preset=name) for name in traces}
     return "K = 4 over one tier, load 0.9: " + _text(**gains), None
 

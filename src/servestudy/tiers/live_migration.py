@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from servestudy.engine.outcome import Progress
-from servestudy.tiers.freeness import freeness, osdi_migration_load
-from servestudy.tiers.migration import MigrationRules, is_due, pairs
+from servestudy.tiers.freeness import osdi_migration_load
+from servestudy.tiers.migration import ByFreeness, MigrationRules
 from servestudy.tiers.serving_replica import ServingReplica
 
 OSDI_THRESHOLD = 3.0
@@ -93,27 +93,14 @@ class LiveMoves:
             self._wake(there)
 
 
-class LiveRebalancer(LiveMoves):
+class LiveRebalancer(ByFreeness, LiveMoves):
     """The published study's choice of sources, destinations and requests: lowest tier first, then fewest blocks."""
 
     def __init__(self, *args, headroom: list[float], per_request: bool = True) -> None:
         super().__init__(*args)
         self.headroom, self.per_request = headroom, per_request
-        self.last_s = 0.0
-
-    def tick(self, now_s: float) -> None:
-        if self.rules.float_skip and now_s - self.last_s < self.rules.interval_s:
-            return
-        free = [freeness(replica, self.headroom, self.per_request) for replica in self.replicas]
-        if not is_due(free, self.rules):
-            return
-        self.last_s = now_s
-        for source, there in pairs(self.replicas, free):
-            while source is not there and self._move_one(source, there) and source.draining:
-                pass
 
     def _move_one(self, source: ServingReplica, there: ServingReplica) -> bool:
-        """True if a request moved or began to."""
         free_tokens = (there.total_blocks - there.used_blocks - there.reserved_blocks) * there.block_tokens
         if free_tokens <= 0:
             return False

@@ -29,7 +29,8 @@ KEYS = [
     column(
         "preset",
         pa.string(),
-        "workload: burst (latency sweep), fixed (comparison scripts), serving (lengths of the sweep), or a trace",
+        "workload: burst (latency sweep), fixed, fixed_serving (comparison scripts), serving (lengths of the sweep), "
+        "or a trace",
     ),
     column("system", pa.string(), "name of the system"),
     column(

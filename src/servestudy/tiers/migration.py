@@ -61,6 +61,32 @@ def pairs(replicas: Sequence[Replica], free: list[float]) -> list[tuple[Replica,
     return list(zip(sources, destinations, strict=False))
 
 
+class ByFreeness:
+    """When a rebalancer acts, and between which replicas, on either engine; a subclass moves one request at a time."""
+
+    replicas: Sequence[Replica]
+    rules: MigrationRules
+    headroom: list[float]
+    per_request: bool
+    last_s = 0.0
+
+    def tick(self, now_s: float) -> None:
+        """Act once if the trigger says so."""
+        if self.rules.float_skip and now_s - self.last_s < self.rules.interval_s:
+            return
+        free = [freeness(replica, self.headroom, self.per_request) for replica in self.replicas]
+        if not is_due(free, self.rules):
+            return
+        self.last_s = now_s
+        for source, there in pairs(self.replicas, free):
+            while source is not there and self._move_one(source, there) and source.draining:
+                pass
+
+    def _move_one(self, source: Replica, there: Replica) -> bool:
+        """True if a request moved or began to."""
+        raise NotImplementedError
+
+
 class StagedMove:
     """A running request on its way: it keeps running here, one stage an iteration, with blocks reserved there."""
 
@@ -97,7 +123,7 @@ class StagedMove:
         self.request.migration = None
 
 
-class Rebalancer:
+class Rebalancer(ByFreeness):
     """Moves requests from the least to the most free replicas.
 
     `later(delay_s, act)` and `wake(replica)` are the cluster's. Counts: started and aborted staged moves, moved
@@ -116,21 +142,8 @@ class Rebalancer:
         self.replicas, self.headroom, self.rules = replicas, headroom, rules
         self.per_request = per_request
         self._later, self._wake = later, wake
-        self.last_s = 0.0
         self.in_transit: dict[TierRequest, LlumletReplica] = {}
         self.started = self.aborted = self.moved_queued = self.moved_running = self.moved_kv_tokens = 0
-
-    def tick(self, now_s: float) -> None:
-        """Act once if the trigger says so."""
-        if self.rules.float_skip and now_s - self.last_s < self.rules.interval_s:
-            return
-        free = [freeness(replica, self.headroom, self.per_request) for replica in self.replicas]
-        if not is_due(free, self.rules):
-            return
-        self.last_s = now_s
-        for source, there in pairs(self.replicas, free):
-            while source is not there and self._move_one(source, there) and source.draining:
-                pass
 
     def _move_one(self, source: LlumletReplica, there: LlumletReplica) -> bool:
         """Move the request of the lowest tier with the fewest blocks; True if one moved or began to."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,9 +47,16 @@ class Outcome:
 
 
 def simulate(
-    name: str, requests: Requests, tiers: int, rules: Rules, model: TimeModel | None = None
+    name: str,
+    requests: Requests,
+    tiers: int,
+    rules: Rules,
+    model: TimeModel | None = None,
+    watch: Callable[[ServingAssembly], None] | None = None,
 ) -> tuple[Outcome, Assembly | ServingAssembly]:
     """Run a system on requests whose tiers are below K. `model` None: Llama-2-7B on an A100, as the rules read it.
+
+    `watch` is called with the parts of the serving engine before the run.
 
     Raises UserError for an unknown system or for a request that its replicas could never finish (the serving engine
     turns such a request away), RuntimeError if a request is lost or doubled or blocks do not add up.
@@ -57,8 +65,10 @@ def simulate(
         model = time_model("llama_2_7b_a100")
         if rules.prefill_attention == "arithmetic":
             model = model.with_arithmetic_attention()
+        by = rules.decode_attention
+        model = replace(model, decode_s=model.decode_s * by, kv_token_s=model.kv_token_s * by)
     if rules.engine == "serving":
-        return _simulate_serving(name, requests, tiers, rules, model)
+        return _simulate_serving(name, requests, tiers, rules, model, watch)
     parts = assemble(name, rules, tiers, model)
     runtime = make_requests(requests)
     if not system(name).sees_tiers:
@@ -72,12 +82,19 @@ def simulate(
 
 
 def _simulate_serving(
-    name: str, requests: Requests, tiers: int, rules: Rules, model: TimeModel
+    name: str,
+    requests: Requests,
+    tiers: int,
+    rules: Rules,
+    model: TimeModel,
+    watch: Callable[[ServingAssembly], None] | None,
 ) -> tuple[Outcome, ServingAssembly]:
     chosen = system(name)
     longest = int((requests.prompt_tokens + requests.output_tokens).max())
     seen = tiers if chosen.sees_tiers else 1
     parts = assemble_serving(name, chosen.dispatch or rules.dispatch, rules, seen, model, longest)
+    if watch:
+        watch(parts)
     end_s = parts.cluster.run(arrivals(requests, chosen.sees_tiers), rules.time_limit_s)
     check_cluster(parts)
     return Outcome(

@@ -42,6 +42,8 @@ class Rules:
     """A request that is not done by then is in no latency statistic; inf: run to completion."""
     streams: str = SHARED
     attention_clamp_seqs: int | None = 32
+    decode_attention: float = 1.0
+    """Factor on what the attention of decodes takes: how much a single percentile owes to the phase of iterations."""
     prefill_attention: str = "quadratic"
     """Reading of the time model's fit, see engine/time_model.py; arithmetic does not overprice long prompts."""
     decodes_hold_kv: bool = False
@@ -78,7 +80,7 @@ class Rules:
         for name in ("replicas", "total_blocks", "max_num_seqs", "max_batch_tokens", "max_sequence_tokens"):
             if getattr(self, name) < 1:
                 raise UserError(f"{name} is {getattr(self, name)}; allowed: 1 or more")
-        for name in ("time_limit_s", "rebalance_interval_s", "aging_s"):
+        for name in ("time_limit_s", "rebalance_interval_s", "aging_s", "decode_attention"):
             if not getattr(self, name) > 0:
                 raise UserError(f"{name} is {getattr(self, name)}; allowed: above 0")
         if self.engine == "serving":
@@ -127,6 +129,8 @@ SERVING = Rules(
 
 _SCRIPTS = Rules(total_blocks=7424, max_sequence_tokens=4096, time_limit_s=math.inf, migration="off")
 
+_OF_SCRIPTS = Workload(FixedLengths(), requests_per_s=10.0, requests=800)
+
 _SWEEP_MIXES = ("uniform", "gaussian_v2", "enterprise_v2", "power_law_v2")
 
 PRESETS = {
@@ -134,10 +138,11 @@ PRESETS = {
         Workload(ZipfLengths(), requests_per_s=1250.0, requests=10_000), Rules(), _SWEEP_MIXES, (10_000, 15_000)
     ),
     "serving": Preset(Workload(ZipfLengths(), 1250.0, 10_000), SERVING, _SWEEP_MIXES, (10_000,)),
-    "fixed": Preset(Workload(FixedLengths(), requests_per_s=10.0, requests=800), _SCRIPTS, (ROUND_ROBIN,), (800,)),
+    "fixed": Preset(_OF_SCRIPTS, _SCRIPTS, (ROUND_ROBIN,), (800,)),
+    "fixed_serving": Preset(_OF_SCRIPTS, replace(SERVING, streams=SHARED, migration="off"), (ROUND_ROBIN,), (800,)),
 }
 """`burst`: the latency sweep. `fixed`: the comparison scripts with K; their result files record no parameters, and the
-number and rate of requests are those that reproduce the files."""
+number and rate of requests are those that reproduce the files. `fixed_serving`: the same requests, serving engine."""
 
 
 def with_settings(rules: Rules, settings: Iterable[str]) -> Rules:

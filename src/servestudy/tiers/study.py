@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -12,6 +12,7 @@ import pyarrow as pa
 from servestudy.errors import UserError
 from servestudy.progress import progress
 from servestudy.tables import write_table
+from servestudy.tiers.each_request import REQUEST_SCHEMA, request_rows
 from servestudy.tiers.load import BURST, requests_per_s
 from servestudy.tiers.metrics import METRIC_SCHEMA, metric_rows
 from servestudy.tiers.outcome import Outcome, simulate
@@ -22,6 +23,8 @@ from servestudy.tiers.workload import Workload, draw
 
 TIERS_OF_THE_STUDY = tuple(range(1, 11))
 SEED_OF_THE_STUDY = 42
+Rows = Callable[[Outcome, int], Iterator[dict]]
+"""Rows of an outcome with K tiers."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,8 @@ class Design:
     kv_blocks: Sequence[int] | None = None
     windows: Path | None = None
 
-    def cells_of(self, name: str) -> tuple[int, Iterator[list[dict]]]:
-        """How many cells a system has, and the rows of METRIC_SCHEMA of each in turn, seeds innermost.
+    def cells_of(self, name: str, rows: Rows = metric_rows) -> tuple[int, Iterator[list[dict]]]:
+        """How many cells a system has, and its rows of each in turn, by default of METRIC_SCHEMA, seeds innermost.
 
         Variants that differ only in settings that the system does not read are run once. Raises UserError for an
         unknown preset, system, mix, rule or setting, and for requests that cannot be served.
@@ -62,9 +65,11 @@ class Design:
         count = 1
         for axis in axes:
             count *= len(axis)
-        return count, self._cells(name, preset, workload, list(product(*axes)))
+        return count, self._cells(name, rows, preset, workload, list(product(*axes)))
 
-    def _cells(self, name: str, preset: Preset, workload: Workload, cells: Sequence[tuple]) -> Iterator[list[dict]]:
+    def _cells(
+        self, name: str, rows: Rows, preset: Preset, workload: Workload, cells: Sequence[tuple]
+    ) -> Iterator[list[dict]]:
         known: dict[tuple, Outcome] = {}  # of a run for which tiers are mere labels
         for (variant, settings), blocks, load, volume, mix, count, seed in cells:
             rules = with_settings(replace(preset.rules, total_blocks=blocks), settings)
@@ -89,7 +94,7 @@ class Design:
                 "load": load,
                 "kv_blocks": rules.total_blocks,
             }
-            yield [key | row for row in metric_rows(outcome, count)]
+            yield [key | row for row in rows(outcome, count)]
 
 
 def variant_name(name: str, settings: Sequence[str]) -> str:
@@ -109,10 +114,11 @@ def preset_of(name: str) -> Preset:
     return PRESETS[name]
 
 
-def write_cells(design: Design, names: Sequence[str], out: Path | str) -> None:
-    """Simulate the cells of systems and write them, see `Design`."""
+def write_cells(design: Design, names: Sequence[str], out: Path | str, each_request: bool = False) -> None:
+    """Simulate the cells of systems and write their metrics or, with `each_request`, rows of REQUEST_SCHEMA."""
+    schema, rows_of = (REQUEST_SCHEMA, request_rows) if each_request else (METRIC_SCHEMA, metric_rows)
     rows = []
     for name in names:
-        total, cells = design.cells_of(name)
+        total, cells = design.cells_of(name, rows_of)
         rows += [row for cell in progress(cells, total, f"{name}, cells") for row in cell]
-    write_table(pa.Table.from_pylist(rows, METRIC_SCHEMA), METRIC_SCHEMA, out)
+    write_table(pa.Table.from_pylist(rows, schema), schema, out)

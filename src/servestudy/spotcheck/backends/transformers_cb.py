@@ -71,6 +71,7 @@ class TransformersEngine:
     """
 
     name = f"transformers {transformers.__version__} continuous batching"
+    block_tokens = BLOCK_TOKENS
 
     def __init__(self, preset: Preset, device: str = "cpu"):
         self.preset, self.device = preset, device
