@@ -7,6 +7,7 @@ import platform
 import subprocess
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib import metadata
 
 from servestudy.code_files import code_files
@@ -26,6 +27,7 @@ def fingerprint(record: dict) -> str:
 def provenance(device: str, preset: Preset, engine: Engine, attention_error: float | None, attention: str) -> dict:
     """The record, with its fingerprint."""
     record = {
+        "measured_on": datetime.now(UTC).date().isoformat(),
         "device": device_facts(device),
         "python": platform.python_version(),
         "packages": {name: _version(name) for name in PACKAGES},
