@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := all
-.PHONY: all smoke real paper-run report spotcheck test-spotcheck test lint format lock clean help setup setup-spotcheck
+.PHONY: all smoke real paper-run report spotcheck test-spotcheck test lint format lock readme clean help setup setup-spotcheck
 
 CORES ?= all
 # The first that is there and new enough; another one: make PYTHON=/path/to/python3
@@ -27,7 +27,7 @@ fi
 endef
 
 all: setup ## set up, then the default run: embedded traces, no network needed
-	@echo "Run: embedded traces (synthetic), config/config.yaml; about 7 minutes on 2 cores"
+	@echo "Run: embedded traces (synthetic), config/config.yaml; 5 to 10 minutes on 2 cores"
 	@$(SNAKEMAKE)
 	$(call report,results,$(DEFAULT_RUN))
 
@@ -63,7 +63,7 @@ test-spotcheck: setup-spotcheck ## the tests of the spot-check that need torch a
 	  tests/test_spotcheck_virtual_clock.py tests/test_spotcheck_vllm.py
 
 test: setup ## all tests, a smoke run of the workflow included
-	@echo "Tests; about 9 minutes on 2 cores"
+	@echo "Tests; about 10 minutes on 2 cores"
 	@$(VENV)/bin/python -m pytest --numprocesses logical --dist loadfile --no-loadscope-reorder
 
 lint: setup ## check style and workflow
@@ -124,6 +124,10 @@ lock: ## pin the newest versions that pyproject.toml allows (needs uv)
 	  --upgrade --output-file requirements.lock
 	uv pip compile pyproject.toml --extra dev --extra spotcheck --universal --python-version 3.11 --no-annotate \
 	  --no-header --constraints requirements.lock --quiet | grep -vE '^(nvidia|cuda|triton)' > requirements-spotcheck.lock
+
+readme: ## renew the README's figure and its list of figures and tables from the default run
+	@$(VENV)/bin/servestudy readme
+	@cp figures/audit/models_tau.svg docs/models_tau.svg
 
 clean: ## remove what runs have made; keeps raw traces and .venv
 	rm -rf results figures tables paper/paper.pdf
