@@ -1,9 +1,8 @@
 """A timeline as a trace for chrome://tracing or ui.perfetto.dev."""
 
-import json
 from pathlib import Path
 
-from servestudy.files import atomic_path
+from servestudy.chrome_trace import microseconds, trace_event, write_trace_events
 from servestudy.timeline import Timeline
 
 PROCESS = 1
@@ -19,7 +18,7 @@ def trace_events(timeline: Timeline, title: str) -> list[dict]:
     by_id = {request.request_id: request for request in timeline.requests}
     for span in timeline.spans:
         request = by_id[span.request_id]
-        start, end = _us(span.start_s), _us(span.end_s)
+        start, end = microseconds(span.start_s), microseconds(span.end_s)
         args = {"tokens": span.tokens} if span.tokens else {}
         if span.state == "wait":
             args |= {
@@ -32,17 +31,17 @@ def trace_events(timeline: Timeline, title: str) -> list[dict]:
             }
         events.append(_event("X", span.state, start, span.request_id + 1, dur=round(end - start, 3), args=args))
     for time_s, request_id in timeline.preemptions:
-        events.append(_event("i", "preempt", _us(time_s), request_id + 1, s="t"))
+        events.append(_event("i", "preempt", microseconds(time_s), request_id + 1, s="t"))
     for request_id, end in sorted(timeline.end.items()):
         if end == "rejected":
             last = [span.end_s for span in timeline.spans if span.request_id == request_id]
             time_s = last[-1] if last else by_id[request_id].arrival_s
-            events.append(_event("i", "reject", _us(time_s), request_id + 1, s="t"))
+            events.append(_event("i", "reject", microseconds(time_s), request_id + 1, s="t"))
     last_load = None
     for sample in timeline.load:
         load = (sample.waiting, sample.running, sample.kv_tokens)
         if load != last_load:
-            at = _us(sample.time_s)
+            at = microseconds(sample.time_s)
             events.append(_event("C", "requests", at, 0, args={"waiting": load[0], "running": load[1]}))
             events.append(_event("C", "KV tokens", at, 0, args={"taken": load[2]}))
         last_load = load
@@ -51,14 +50,8 @@ def trace_events(timeline: Timeline, title: str) -> list[dict]:
 
 def write_trace(timeline: Timeline, title: str, out: Path | str) -> None:
     """Write the trace as JSON; same timeline, same bytes."""
-    trace = {"displayTimeUnit": "ms", "traceEvents": trace_events(timeline, title)}
-    with atomic_path(out) as part:
-        part.write_text(json.dumps(trace, separators=(",", ":"), allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _us(time_s: float) -> float:
-    return round(time_s * 1e6, 3)
+    write_trace_events(trace_events(timeline, title), out)
 
 
 def _event(phase: str, name: str, time_us: float, row: int, **more) -> dict:
-    return {"ph": phase, "name": name, "ts": time_us, "pid": PROCESS, "tid": row, **more}
+    return trace_event(phase, name, time_us, PROCESS, row, **more)

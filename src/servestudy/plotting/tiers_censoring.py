@@ -5,9 +5,9 @@ from matplotlib.figure import Figure
 
 from servestudy.plotting.parts import legend_below
 from servestudy.plotting.style import HATCHES, PAGE_WIDTH_IN, Context, new_figure, series
-from servestudy.plotting.tiers_parts import PRESET, RULES, require
+from servestudy.plotting.tiers_parts import PRESET, RULES, SYSTEM_LABELS, require
 
-SYSTEMS = {"infaas_vllm": "INFaaS + vLLM", "ours": "ours"}
+SYSTEMS = {name: SYSTEM_LABELS[name] for name in ("infaas_vllm", "ours")}
 LIMITS = {RULES: "60 s", "time_limit_s=inf": "no limit"}
 
 

@@ -5,9 +5,19 @@ from matplotlib.figure import Figure
 
 from servestudy.plotting.parts import legend_below
 from servestudy.plotting.style import PAGE_WIDTH_IN, Context, new_figure, series
-from servestudy.plotting.tiers_parts import MODELS, PRESET, REAL_KV_BLOCKS, RULES, gains, k_axis, level, require
+from servestudy.plotting.tiers_parts import (
+    MODELS,
+    PRESET,
+    REAL_KV_BLOCKS,
+    RULES,
+    SYSTEM_LABELS,
+    gains,
+    k_axis,
+    level,
+    require,
+)
 
-SYSTEMS = {"infaas_vllm": "INFaaS + vLLM", "ours_one_tier": "ours, one tier", "ours": "ours"}
+SYSTEMS = {name: SYSTEM_LABELS[name] for name in ("infaas_vllm", "ours_one_tier", "ours")}
 COSTS = {"gpu_busy_s": "busy GPU time (s)", "usd": "paid for all GPUs ($)"}
 
 

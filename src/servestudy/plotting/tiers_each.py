@@ -5,14 +5,9 @@ from matplotlib.figure import Figure
 
 from servestudy.plotting.parts import legend_below
 from servestudy.plotting.style import PAGE_WIDTH_IN, Context, new_figure, series
-from servestudy.plotting.tiers_parts import PRESET, REAL_KV_BLOCKS, RULES, load_label, require
+from servestudy.plotting.tiers_parts import PRESET, REAL_KV_BLOCKS, RULES, SYSTEM_LABELS, load_label, require
 
-SYSTEMS = {
-    "ours": "ours",
-    "ours_one_tier": "ours, one tier",
-    "llumnix24": "Llumnix (OSDI'24)",
-    "infaas_vllm": "INFaaS + vLLM",
-}
+SYSTEMS = {name: SYSTEM_LABELS[name] for name in ("ours", "ours_one_tier", "llumnix24", "infaas_vllm")}
 COLUMNS = {"ttft_p99_s": "TTFT P99 (s)", "slo_attainment": "SLO attainment", "longest_wait_s": "longest wait (s)"}
 
 

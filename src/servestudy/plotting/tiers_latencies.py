@@ -6,31 +6,22 @@ from matplotlib.figure import Figure
 
 from servestudy.plotting.parts import legend_below
 from servestudy.plotting.style import PAGE_WIDTH_IN, Context, new_figure, series
-from servestudy.plotting.tiers_parts import load_label, plain_log_ticks, require
+from servestudy.plotting.tiers_parts import SYSTEM_LABELS, load_label, plain_log_ticks, require
 
-SYSTEMS = {
-    "infaas_vllm": "INFaaS + vLLM",
-    "least_outstanding_vllm": "least outstanding + vLLM",
-    "round_robin_orca": "round robin + Orca",
-    "round_robin_sarathi": "round robin + Sarathi",
-    "llumnix24": "Llumnix (OSDI'24)",
-    "ours_one_tier": "ours, one tier",
-    "ours": "ours",
-}
 LATENCIES = {"ttft_s": "TTFT (s)", "tbt_s": "TBT (s)", "e2e_s": "E2E (s)"}
 
 
 def draw(tables: dict[str, pd.DataFrame], context: Context) -> Figure:
     """A row a load, a column a latency; share of the requests of all seeds that took no longer."""
     table = tables["serving_tier_requests"]
-    table = require(table[table["system"].isin(SYSTEMS)], "requests")
+    table = require(table[table["system"].isin(SYSTEM_LABELS)], "requests")
     loads = sorted(set(table["load"]))
     what = f"Latencies of all requests, K = {table['tiers'].iloc[0]}, {table['mix'].iloc[0]} mix"
     figure = new_figure(what, context, 1.1 + 1.7 * len(loads), PAGE_WIDTH_IN)
     panels = figure.subplots(len(loads), len(LATENCIES), squeeze=False, sharey=True)
     for row, load in zip(panels, loads, strict=True):
         for axes, (latency, text) in zip(row, LATENCIES.items(), strict=True):
-            for number, (system, label) in enumerate(SYSTEMS.items()):
+            for number, (system, label) in enumerate(SYSTEM_LABELS.items()):
                 values = np.sort(table.loc[(table["system"] == system) & (table["load"] == load), latency].dropna())
                 share = np.arange(1, len(values) + 1) / max(1, len(values))
                 style = series(number)

@@ -14,6 +14,15 @@ RULES = "published"
 """The variant without a switched rule."""
 PAIRED = {"published": "streams=separate", "serving": RULES}
 REAL_KV_BLOCKS = 7424
+SYSTEM_LABELS = {
+    "infaas_vllm": "INFaaS + vLLM",
+    "least_outstanding_vllm": "least outstanding + vLLM",
+    "round_robin_orca": "round robin + Orca",
+    "round_robin_sarathi": "round robin + Sarathi",
+    "llumnix24": "Llumnix (OSDI'24)",
+    "ours_one_tier": "ours, one tier",
+    "ours": "ours",
+}
 CURVE = {"capsize": 2, "markersize": 3, "linewidth": 0.9, "elinewidth": 0.8}
 
 

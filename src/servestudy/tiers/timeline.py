@@ -5,7 +5,6 @@ The engine is not touched: a recorder looks at a replica whenever the cluster ha
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -13,9 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from servestudy.chrome_trace import microseconds, trace_event, write_trace_events
 from servestudy.engine.outcome import Progress
 from servestudy.errors import UserError
-from servestudy.files import atomic_path
 from servestudy.tables import column, write_table
 from servestudy.tiers.load import requests_per_s
 from servestudy.tiers.outcome import simulate
@@ -173,7 +172,7 @@ def trace_events(spans: Sequence[Span], title: str) -> list[dict]:
     for replica, request_id in sorted({(span.replica, span.request_id) for span in spans}):
         events.append(_event("M", "thread_name", 0, replica, request_id, args={"name": f"request {request_id}"}))
     for span in spans:
-        duration_us = round(_us(span.end_s) - _us(span.start_s), 3)
+        duration_us = round(microseconds(span.end_s) - microseconds(span.start_s), 3)
         events.append(_of("X", span.state, span.start_s, span, dur=duration_us, args={"tier": span.tier}))
     events += [_of("i", "preempt", span.end_s, span, s="t") for span in preemptions(spans)]
     for number, (one, two) in enumerate(moves(spans)):
@@ -184,18 +183,12 @@ def trace_events(spans: Sequence[Span], title: str) -> list[dict]:
 
 def write_trace(spans: Sequence[Span], title: str, out: Path | str) -> None:
     """Write the trace as JSON for ui.perfetto.dev; same spans, same bytes."""
-    trace = {"displayTimeUnit": "ms", "traceEvents": trace_events(spans, title)}
-    with atomic_path(out) as part:
-        part.write_text(json.dumps(trace, separators=(",", ":"), allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _us(time_s: float) -> float:
-    return round(time_s * 1e6, 3)
+    write_trace_events(trace_events(spans, title), out)
 
 
 def _of(phase: str, name: str, time_s: float, span: Span, **more) -> dict:
-    return _event(phase, name, _us(time_s), span.replica, span.request_id, **more)
+    return _event(phase, name, microseconds(time_s), span.replica, span.request_id, **more)
 
 
-def _event(phase: str, name: str, time_us: float, process: int, row: int, **more) -> dict:
-    return {"ph": phase, "name": name, "ts": time_us, "pid": process + 1, "tid": row + 1, **more}
+def _event(phase: str, name: str, time_us: float, replica: int, request_id: int, **more) -> dict:
+    return trace_event(phase, name, time_us, replica + 1, request_id + 1, **more)  # 0 is the viewer's own
